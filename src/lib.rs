@@ -1,0 +1,5 @@
+//! Egress proxies for Terraform and OpenTofu: the library behind the provider's binary.
+//!
+//! `docs/architecture.md` has the map; `tests/layering.rs` proves that imports point one way.
+
+pub mod plugin;

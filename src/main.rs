@@ -1,0 +1,3 @@
+//! The binary: parses nothing itself, starts what the command line or the plugin host asks for.
+
+fn main() {}
