@@ -2,4 +2,5 @@
 //!
 //! `docs/architecture.md` has the map; `tests/layering.rs` proves that imports point one way.
 
+pub mod contract;
 pub mod plugin;
