@@ -1,3 +1,14 @@
-//! A Terraform plugin server (protocol 6) that knows nothing of what its provider manages.
+//! A Terraform and OpenTofu provider plugin server: tfplugin6 over gRPC, started the way go-plugin starts it.
 //!
-//! It imports nothing of this crate outside its own modules, so that it can be lifted out.
+//! Everything a provider author touches is free of the wire: [`value`], [`types`], [`schema`],
+//! [`diagnostics`] and the traits of [`provider`].
+//!
+//! This module is a leaf. It imports nothing of this crate outside itself and knows nothing of
+//! what its provider manages, so that it can be lifted out whole; and nothing outside it sees
+//! gRPC or protobuf types. `tests/layering.rs` proves both.
+
+pub mod diagnostics;
+pub mod provider;
+pub mod schema;
+pub mod types;
+pub mod value;

@@ -1,0 +1,609 @@
+//! Schemas: which attributes and blocks a configuration may have, in builder style.
+//!
+//! Must not know the wire. Invariant: what the types allow, Terraform accepts, as far as types can
+//! say it.
+
+use crate::plugin::types::Type;
+
+/// The schema of a resource, data source, provider and so on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Increased when states of the older schema need an upgrade.
+    pub version: i64,
+    /// The attributes and blocks.
+    pub block: Block,
+}
+
+impl Schema {
+    /// A schema of version 0.
+    pub fn new(block: Block) -> Self {
+        Self { version: 0, block }
+    }
+
+    /// With a version.
+    #[must_use]
+    pub fn version(mut self, version: i64) -> Self {
+        self.version = version;
+        self
+    }
+}
+
+/// The content of a schema or of one nested block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// The attributes, in the order documentation shows them.
+    pub attributes: Vec<Attribute>,
+    /// The nested blocks, in the order documentation shows them.
+    pub blocks: Vec<NestedBlock>,
+    /// What it is for, in Markdown.
+    pub description: String,
+    /// Set where it is deprecated; the message says what to use instead and may be empty.
+    pub deprecated: Option<String>,
+    /// Whether the provider may set the block where the configuration has none (Terraform 1.16+).
+    pub computed: bool,
+}
+
+impl Block {
+    /// An empty block.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more attribute.
+    #[must_use]
+    pub fn attribute(mut self, attribute: Attribute) -> Self {
+        self.attributes.push(attribute);
+        self
+    }
+
+    /// With more attributes.
+    #[must_use]
+    pub fn attributes(mut self, attributes: impl IntoIterator<Item = Attribute>) -> Self {
+        self.attributes.extend(attributes);
+        self
+    }
+
+    /// With one more nested block.
+    #[must_use]
+    pub fn block(mut self, block: NestedBlock) -> Self {
+        self.blocks.push(block);
+        self
+    }
+
+    /// With more nested blocks.
+    #[must_use]
+    pub fn blocks(mut self, blocks: impl IntoIterator<Item = NestedBlock>) -> Self {
+        self.blocks.extend(blocks);
+        self
+    }
+
+    /// With a description, in Markdown.
+    #[must_use]
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Deprecated, with what to use instead.
+    #[must_use]
+    pub fn deprecate(mut self, message: impl Into<String>) -> Self {
+        self.deprecated = Some(message.into());
+        self
+    }
+
+    /// The attribute of that name.
+    pub fn find_attribute(&self, name: &str) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// The nested block of that name.
+    pub fn find_block(&self, name: &str) -> Option<&NestedBlock> {
+        self.blocks.iter().find(|block| block.name == name)
+    }
+
+    /// The type of the block's value. A list or map of blocks in which `dynamic` occurs is itself
+    /// `dynamic`, because its elements may then differ in type.
+    pub fn ty(&self) -> Type {
+        let attributes = self
+            .attributes
+            .iter()
+            .map(|attribute| (attribute.name.clone(), attribute.ty()));
+        let blocks = self.blocks.iter().map(|block| (block.name.clone(), block.ty()));
+        Type::object(attributes.chain(blocks))
+    }
+
+    /// Whether an attribute in the block, however deep, is write-only.
+    pub fn has_write_only(&self) -> bool {
+        self.attributes.iter().any(Attribute::has_write_only)
+            || self.blocks.iter().any(|nested| nested.block.has_write_only())
+    }
+}
+
+/// Who sets an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Presence {
+    /// The configuration must.
+    Required,
+    /// The configuration may.
+    Optional,
+    /// The provider does.
+    Computed,
+    /// The configuration may, else the provider does.
+    OptionalComputed,
+}
+
+impl Presence {
+    /// Whether the provider may set it.
+    pub fn is_computed(self) -> bool {
+        matches!(self, Self::Computed | Self::OptionalComputed)
+    }
+
+    /// Whether the configuration may set it.
+    pub fn is_configurable(self) -> bool {
+        !matches!(self, Self::Computed)
+    }
+}
+
+/// What an attribute holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A value of a type.
+    Plain(Type),
+    /// Objects whose attributes have properties of their own. Terraform drops unknown keys of such
+    /// objects silently; a nested block refuses them.
+    Nested(NestedObject),
+}
+
+/// The objects of a nested attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NestedObject {
+    /// The attributes of each object.
+    pub attributes: Vec<Attribute>,
+    /// One object, or which collection of them.
+    pub nesting: ObjectNesting,
+}
+
+/// How the objects of a nested attribute are collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectNesting {
+    /// One object, or null.
+    Single,
+    /// A list.
+    List,
+    /// A set.
+    Set,
+    /// A map.
+    Map,
+}
+
+impl NestedObject {
+    /// The type of the nested attribute's value.
+    pub fn ty(&self) -> Type {
+        let object = Type::object(
+            self.attributes
+                .iter()
+                .map(|attribute| (attribute.name.clone(), attribute.ty())),
+        );
+        match self.nesting {
+            ObjectNesting::Single => object,
+            ObjectNesting::List => Type::list(object),
+            ObjectNesting::Set => Type::set(object),
+            ObjectNesting::Map => Type::map(object),
+        }
+    }
+}
+
+/// One attribute. Optional, until [`Attribute::required`] or another says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its name: lower-case letters, digits and underscores.
+    pub name: String,
+    /// What it holds.
+    pub shape: Shape,
+    /// Who sets it.
+    pub presence: Presence,
+    /// Whether the command line hides its value.
+    pub sensitive: bool,
+    /// Whether its value is in neither plan nor state (Terraform and OpenTofu 1.11+).
+    pub write_only: bool,
+    /// What it is for, in Markdown.
+    pub description: String,
+    /// Set where it is deprecated; the message says what to use instead and may be empty.
+    pub deprecated: Option<String>,
+}
+
+impl Attribute {
+    /// An optional attribute of a type.
+    pub fn new(name: impl Into<String>, ty: Type) -> Self {
+        Self::with_shape(name, Shape::Plain(ty))
+    }
+
+    /// An optional nested attribute.
+    pub fn nested(
+        name: impl Into<String>,
+        nesting: ObjectNesting,
+        attributes: impl IntoIterator<Item = Attribute>,
+    ) -> Self {
+        let attributes = attributes.into_iter().collect();
+        Self::with_shape(name, Shape::Nested(NestedObject { attributes, nesting }))
+    }
+
+    fn with_shape(name: impl Into<String>, shape: Shape) -> Self {
+        Self {
+            name: name.into(),
+            shape,
+            presence: Presence::Optional,
+            sensitive: false,
+            write_only: false,
+            description: String::new(),
+            deprecated: None,
+        }
+    }
+
+    /// An optional string.
+    pub fn string(name: impl Into<String>) -> Self {
+        Self::new(name, Type::String)
+    }
+
+    /// An optional number.
+    pub fn number(name: impl Into<String>) -> Self {
+        Self::new(name, Type::Number)
+    }
+
+    /// An optional boolean.
+    pub fn bool(name: impl Into<String>) -> Self {
+        Self::new(name, Type::Bool)
+    }
+
+    /// An optional list.
+    pub fn list(name: impl Into<String>, element: Type) -> Self {
+        Self::new(name, Type::list(element))
+    }
+
+    /// An optional set.
+    pub fn set(name: impl Into<String>, element: Type) -> Self {
+        Self::new(name, Type::set(element))
+    }
+
+    /// An optional map.
+    pub fn map(name: impl Into<String>, element: Type) -> Self {
+        Self::new(name, Type::map(element))
+    }
+
+    /// The configuration must set it.
+    #[must_use]
+    pub fn required(self) -> Self {
+        self.presence(Presence::Required)
+    }
+
+    /// The configuration may set it.
+    #[must_use]
+    pub fn optional(self) -> Self {
+        self.presence(Presence::Optional)
+    }
+
+    /// The provider sets it.
+    #[must_use]
+    pub fn computed(self) -> Self {
+        self.presence(Presence::Computed)
+    }
+
+    /// The configuration may set it, else the provider does.
+    #[must_use]
+    pub fn optional_computed(self) -> Self {
+        self.presence(Presence::OptionalComputed)
+    }
+
+    /// Who sets it.
+    #[must_use]
+    pub fn presence(mut self, presence: Presence) -> Self {
+        self.presence = presence;
+        self
+    }
+
+    /// Hidden on the command line.
+    #[must_use]
+    pub fn sensitive(mut self) -> Self {
+        self.sensitive = true;
+        self
+    }
+
+    /// In neither plan nor state.
+    #[must_use]
+    pub fn write_only(mut self) -> Self {
+        self.write_only = true;
+        self
+    }
+
+    /// With a description, in Markdown.
+    #[must_use]
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Deprecated, with what to use instead.
+    #[must_use]
+    pub fn deprecate(mut self, message: impl Into<String>) -> Self {
+        self.deprecated = Some(message.into());
+        self
+    }
+
+    /// The type of its value.
+    pub fn ty(&self) -> Type {
+        match &self.shape {
+            Shape::Plain(ty) => ty.clone(),
+            Shape::Nested(object) => object.ty(),
+        }
+    }
+
+    fn has_write_only(&self) -> bool {
+        self.write_only
+            || match &self.shape {
+                Shape::Plain(_) => false,
+                Shape::Nested(object) => object.attributes.iter().any(Self::has_write_only),
+            }
+    }
+}
+
+/// How the blocks of one name are collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Nesting {
+    /// At most one; an object, or null where there is none.
+    Single,
+    /// At most one; always an object, its attributes null where there is no block.
+    Group,
+    /// A list, empty where there is none.
+    List,
+    /// A set, empty where there is none.
+    Set,
+    /// A map whose keys are the blocks' labels, empty where there is none.
+    Map,
+}
+
+/// Blocks of one name inside another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NestedBlock {
+    /// Its name.
+    pub name: String,
+    /// The content of each.
+    pub block: Block,
+    /// How they are collected.
+    pub nesting: Nesting,
+    /// The least number of blocks (list and set; 1 makes a single one required).
+    pub min: i64,
+    /// The greatest number of blocks (list and set; 0 is no limit).
+    pub max: i64,
+}
+
+impl NestedBlock {
+    /// Blocks without bounds on their number.
+    pub fn new(name: impl Into<String>, nesting: Nesting, block: Block) -> Self {
+        Self {
+            name: name.into(),
+            block,
+            nesting,
+            min: 0,
+            max: 0,
+        }
+    }
+
+    /// At most one block; null where there is none.
+    pub fn single(name: impl Into<String>, block: Block) -> Self {
+        Self::new(name, Nesting::Single, block)
+    }
+
+    /// At most one block; an object of nulls where there is none.
+    pub fn group(name: impl Into<String>, block: Block) -> Self {
+        Self::new(name, Nesting::Group, block)
+    }
+
+    /// A list of blocks.
+    pub fn list(name: impl Into<String>, block: Block) -> Self {
+        Self::new(name, Nesting::List, block)
+    }
+
+    /// A set of blocks.
+    pub fn set(name: impl Into<String>, block: Block) -> Self {
+        Self::new(name, Nesting::Set, block)
+    }
+
+    /// Blocks with one label each.
+    pub fn map(name: impl Into<String>, block: Block) -> Self {
+        Self::new(name, Nesting::Map, block)
+    }
+
+    /// At least one is required (single, list and set).
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.min = self.min.max(1);
+        if self.nesting == Nesting::Single {
+            self.max = 1;
+        }
+        self
+    }
+
+    /// With bounds on the number of blocks (list and set); a `max` of 0 is no limit.
+    #[must_use]
+    pub fn bounds(mut self, min: i64, max: i64) -> Self {
+        self.min = min;
+        self.max = max;
+        self
+    }
+
+    /// The type of the value that holds all blocks of this name.
+    pub fn ty(&self) -> Type {
+        let object = self.block.ty();
+        match self.nesting {
+            Nesting::Single | Nesting::Group => object,
+            Nesting::List | Nesting::Map if object.has_dynamic() => Type::Dynamic,
+            Nesting::List => Type::list(object),
+            Nesting::Set => Type::set(object),
+            Nesting::Map => Type::map(object),
+        }
+    }
+}
+
+/// What tells one object of a resource from all others, independent of any state
+/// (Terraform and OpenTofu 1.12+).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdentitySchema {
+    /// Increased when identities of the older schema need an upgrade.
+    pub version: i64,
+    /// Its attributes.
+    pub attributes: Vec<IdentityAttribute>,
+}
+
+impl IdentitySchema {
+    /// An identity of version 0.
+    pub fn new(attributes: impl IntoIterator<Item = IdentityAttribute>) -> Self {
+        Self {
+            version: 0,
+            attributes: attributes.into_iter().collect(),
+        }
+    }
+
+    /// The type of the identity's value.
+    pub fn ty(&self) -> Type {
+        Type::object(
+            self.attributes
+                .iter()
+                .map(|attribute| (attribute.name.clone(), attribute.ty.clone())),
+        )
+    }
+}
+
+/// One attribute of an identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityAttribute {
+    /// Its name.
+    pub name: String,
+    /// Its type: a primitive or a list of one. Terraform takes no maps, sets or objects here.
+    pub ty: Type,
+    /// Whether an import by identity must give it; otherwise it may.
+    pub required_for_import: bool,
+    /// What it is, in plain words.
+    pub description: String,
+}
+
+impl IdentityAttribute {
+    /// An attribute that an import by identity must give.
+    pub fn required(name: impl Into<String>, ty: Type, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ty,
+            required_for_import: true,
+            description: description.into(),
+        }
+    }
+
+    /// An attribute that an import by identity may leave out.
+    pub fn optional(name: impl Into<String>, ty: Type, description: impl Into<String>) -> Self {
+        Self {
+            required_for_import: false,
+            ..Self::required(name, ty, description)
+        }
+    }
+}
+
+/// What a function takes and gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+    /// Takes all further arguments, where there is one.
+    pub variadic: Option<Parameter>,
+    /// The type of the result.
+    pub returns: Type,
+    /// One line on what it does.
+    pub summary: String,
+    /// All of what it does, in Markdown.
+    pub description: String,
+    /// Set where it is deprecated: what to use instead.
+    pub deprecated: Option<String>,
+}
+
+impl Signature {
+    /// A function with that result and no parameters yet.
+    pub fn returns(ty: Type) -> Self {
+        Self {
+            parameters: Vec::new(),
+            variadic: None,
+            returns: ty,
+            summary: String::new(),
+            description: String::new(),
+            deprecated: None,
+        }
+    }
+
+    /// With one more parameter.
+    #[must_use]
+    pub fn parameter(mut self, parameter: Parameter) -> Self {
+        self.parameters.push(parameter);
+        self
+    }
+
+    /// With a parameter that takes all further arguments.
+    #[must_use]
+    pub fn variadic(mut self, parameter: Parameter) -> Self {
+        self.variadic = Some(parameter);
+        self
+    }
+
+    /// With one line and the whole text on what it does, in Markdown.
+    #[must_use]
+    pub fn describe(mut self, summary: impl Into<String>, description: impl Into<String>) -> Self {
+        self.summary = summary.into();
+        self.description = description.into();
+        self
+    }
+}
+
+/// One parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// Whether the function is called with null here; otherwise null is the caller's error.
+    pub allow_null: bool,
+    /// Whether the function is called with unknowns here; otherwise its result is then unknown.
+    pub allow_unknown: bool,
+    /// What it is, in Markdown.
+    pub description: String,
+}
+
+impl Parameter {
+    /// A parameter that takes neither null nor unknowns.
+    pub fn new(name: impl Into<String>, ty: Type) -> Self {
+        Self {
+            name: name.into(),
+            ty,
+            allow_null: false,
+            allow_unknown: false,
+            description: String::new(),
+        }
+    }
+
+    /// May be null.
+    #[must_use]
+    pub fn allow_null(mut self) -> Self {
+        self.allow_null = true;
+        self
+    }
+
+    /// May be unknown.
+    #[must_use]
+    pub fn allow_unknown(mut self) -> Self {
+        self.allow_unknown = true;
+        self
+    }
+
+    /// With a description, in Markdown.
+    #[must_use]
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+}
