@@ -5,8 +5,11 @@
 
 pub mod error;
 pub mod mark;
+#[cfg(feature = "testing")]
+pub mod memory;
 pub mod model;
 pub mod profile;
+pub mod refusal;
 pub mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};

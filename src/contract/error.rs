@@ -6,10 +6,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::model::BackendName;
 
 /// What the caller may conclude from a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The backend proved that the instance does not exist.
     NotFound,
@@ -44,7 +47,8 @@ impl ErrorKind {
 }
 
 /// The operation of the contract that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// [`Backend::create`](super::Backend::create) of a new instance.
     Create,
@@ -98,6 +102,7 @@ struct Inner {
     context: Vec<(&'static str, String)>,
     retry_after: Option<Duration>,
     noteworthy: bool,
+    affected: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -113,6 +118,7 @@ impl Error {
             context: Vec::new(),
             retry_after: None,
             noteworthy: false,
+            affected: None,
             source: None,
         }))
     }
@@ -173,6 +179,15 @@ impl Error {
         self
     }
 
+    /// Says that the cause (a key file, a host key, an API server) is shared by every instance whose
+    /// id starts with `prefix`; empty: all of the backend. A Permanent failure of this kind is found
+    /// once in a run and not asked for again.
+    #[must_use]
+    pub fn affecting(mut self, prefix: impl Into<String>) -> Self {
+        self.0.affected = Some(prefix.into());
+        self
+    }
+
     /// Stamps the configured backend and the operation; the decorator's business. The first stamp wins.
     #[must_use]
     pub fn stamped(mut self, backend: &BackendName, operation: Operation) -> Self {
@@ -221,6 +236,12 @@ impl Error {
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    /// The prefix of the ids that fail for the same cause, where the cause is not one instance's own.
+    #[must_use]
+    pub fn affected(&self) -> Option<&str> {
+        self.0.affected.as_deref()
     }
 
     /// Whether a `NotFound` should be shown as a warning.

@@ -1,0 +1,352 @@
+//! Create and resume of the reference backend: who may have the name, then step by step.
+//!
+//! It must not know how a world is kept. Invariant: every step is a transaction that first makes sure
+//! that the instance is still this create's own, so that two processes never finish each other's work.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::world::{Place, Power, Record, SecondaryRecord, Step, World};
+use super::{Memory, unreachable};
+use crate::contract::error::{Error, Operation};
+use crate::contract::mark::Mark;
+use crate::contract::model::{Incarnation, Instance, NativeId, label_keys};
+use crate::contract::profile::{CreatedAt, SecondaryResources};
+use crate::contract::spec::Fact;
+use crate::contract::{Accepted, AdoptPolicy, Adopted, Created, NewInstance, Resume, refusal};
+
+impl Memory {
+    pub(super) async fn create_new(
+        &self,
+        request: &NewInstance,
+        accepted: &Accepted,
+    ) -> Result<Created, Error> {
+        let (id, place) = self.destination(request)?;
+        let _turn = self.turn(&id).await;
+        self.store().count(Operation::Create, id.as_str())?;
+        self.call(Operation::Create, Some(Step::Accept), id.as_str())
+            .await?;
+        let (adopted, mark, instance) = self
+            .store()
+            .change(|world| self.accept(world, request, &id, &place))?;
+        accepted.report(instance);
+
+        if self.has_secondary() {
+            self.call(Operation::Create, Some(Step::Secondary), id.as_str())
+                .await?;
+            self.store()
+                .change(|world| make_secondary(world, &id, &place, &mark))?;
+        }
+
+        self.call(Operation::Create, Some(Step::Instance), id.as_str())
+            .await?;
+        let instance = self
+            .store()
+            .change(|world| self.make_instance(world, request, &id, &place, &mark, adopted))?;
+        accepted.report(instance);
+
+        self.call(Operation::Create, Some(Step::Handover), id.as_str())
+            .await?;
+        let instance = self.store().change(|world| {
+            let settled = self.own(world, &id, mark.incarnation)?;
+            if let Some(mark) = &mut settled.mark {
+                mark.pending = false;
+            }
+            self.report(world, &id, mark.incarnation)
+        })?;
+        accepted.report(instance.clone());
+
+        let warnings = match adopted {
+            Adopted::No => Vec::new(),
+            Adopted::Pending => vec![format!(
+                "\"{}\" existed already, left unfinished by an earlier create of the same specification: \
+                 it was finished and taken over.",
+                self.full(&id)
+            )],
+            Adopted::SameSpec => vec![format!(
+                "\"{}\" existed already with the same specification and was taken over; a state that held \
+                 it before holds it no longer.",
+                self.full(&id)
+            )],
+        };
+        Ok(Created {
+            instance,
+            adopted,
+            warnings,
+        })
+    }
+
+    /// Where the instance goes.
+    fn destination(&self, request: &NewInstance) -> Result<(NativeId, Place), Error> {
+        let Some(zone) = &request.facts.zone else {
+            return Err(Error::permanent(format!(
+                "{} has no zone: resolve the specification first",
+                request.key
+            )));
+        };
+        let (id, place) = Place::in_zone(zone, &request.key)
+            .ok_or_else(|| Error::permanent(format!("{} \"{zone}\" is not a zone's name", Fact::Zone)))?;
+        self.place(&id)?;
+        Ok((id, place))
+    }
+
+    /// Decides who may have the name, and marks what is adopted as this create's own.
+    fn accept(
+        &self,
+        world: &mut World,
+        request: &NewInstance,
+        id: &NativeId,
+        place: &Place,
+    ) -> Result<(Adopted, Mark, Instance), Error> {
+        if !world.reachable(&place.zone) {
+            return Err(unreachable(&place.zone));
+        }
+        let full = self.full(id);
+        let ours = &request.key.installation;
+        if let Some(theirs) = world
+            .secondary(id)
+            .find(|secondary| secondary.mark.key.installation != *ours)
+        {
+            return Err(refusal::other_installation(
+                &full,
+                &theirs.mark.key.installation,
+                ours,
+            ));
+        }
+        let mark = Mark {
+            key: request.key.clone(),
+            uid: request.uid,
+            incarnation: request.incarnation,
+            pending: true,
+            label_keys: label_keys(&request.labels),
+            created_at: match self.settings.profile.created_at {
+                CreatedAt::BackendTimestamp => None,
+                CreatedAt::WrittenAtCreate => Some(Timestamp::now()),
+            },
+            spec_sha256: request.spec_sha256.clone(),
+            facts: request.facts.clone(),
+            given: request.given.clone(),
+        };
+        let Some(record) = world.record_mut(id) else {
+            // Nothing is there yet: what is reported is what the next steps make.
+            let record = Record::new(mark.clone(), std::net::Ipv4Addr::UNSPECIFIED.into());
+            let record = Record {
+                power: Power::Starting(0),
+                created_at: None,
+                ..record
+            };
+            let instance = self.instance(world, id, &record, &mark);
+            return Ok((Adopted::No, mark, instance));
+        };
+        let Some(theirs) = &record.mark else {
+            return Err(refusal::unmarked(&full));
+        };
+        if theirs.key.installation != *ours {
+            return Err(refusal::other_installation(&full, &theirs.key.installation, ours));
+        }
+        if theirs.uid != request.uid {
+            return Err(refusal::other_specification(&full, theirs));
+        }
+        if matches!(record.power, Power::Leaving(_)) {
+            return Err(refusal::leaving(&full));
+        }
+        let adopted = match (theirs.pending, request.adopt) {
+            (true, AdoptPolicy::Interrupted | AdoptPolicy::SameSpec) => Adopted::Pending,
+            (false, AdoptPolicy::SameSpec) => Adopted::SameSpec,
+            (true, AdoptPolicy::Never) => return Err(refusal::never_adopted(&full)),
+            (false, AdoptPolicy::Interrupted | AdoptPolicy::Never) => {
+                return Err(refusal::handed_over(&full, theirs));
+            }
+        };
+        let mark = Mark {
+            // The keys of before stay listed until the labels themselves are written.
+            label_keys: theirs.label_keys.union(&mark.label_keys).cloned().collect(),
+            created_at: theirs.created_at,
+            ..mark
+        };
+        record.mark = Some(mark.clone());
+        let instance = self.report(world, id, mark.incarnation)?;
+        Ok((adopted, mark, instance))
+    }
+
+    /// Makes the instance, or verifies the one that is adopted and finishes it.
+    fn make_instance(
+        &self,
+        world: &mut World,
+        request: &NewInstance,
+        id: &NativeId,
+        place: &Place,
+        mark: &Mark,
+        adopted: Adopted,
+    ) -> Result<Instance, Error> {
+        match adopted {
+            Adopted::No if world.record(id).is_some() => {
+                // Another process was faster; its create goes on and ours has nothing to adopt yet.
+                return Err(refusal::vanished(&self.full(id), mark.incarnation));
+            }
+            Adopted::No => {
+                let address = world.next_address();
+                world.put(place, Record::new(mark.clone(), address));
+            }
+            Adopted::Pending | Adopted::SameSpec => {
+                self.own(world, id, mark.incarnation)?;
+            }
+        }
+        let settle = world.settle;
+        let record = self.own(world, id, mark.incarnation)?;
+        match (adopted, record.power) {
+            (Adopted::No, _) | (_, Power::Stopped | Power::Terminated) => {
+                record.power = starting(settle);
+            }
+            (_, Power::Running | Power::Starting(_) | Power::Leaving(_)) => {}
+        }
+        relabel(record, &request.labels, &[]);
+        self.report(world, id, mark.incarnation)
+    }
+
+    pub(super) async fn resume(&self, request: &Resume, accepted: &Accepted) -> Result<Created, Error> {
+        let id = &request.id;
+        let place = self.place(id)?;
+        let _turn = self.turn(id).await;
+        self.store().count(Operation::Resume, id.as_str())?;
+        self.call(Operation::Resume, Some(Step::Accept), id.as_str())
+            .await?;
+        let instance = self.store().change(|world| {
+            if !world.reachable(&place.zone) {
+                return Err(unreachable(&place.zone));
+            }
+            self.resumable(world, request)?;
+            self.report(world, id, request.incarnation)
+        })?;
+        accepted.report(instance);
+
+        self.call(Operation::Resume, Some(Step::Instance), id.as_str())
+            .await?;
+        let instance = self.store().change(|world| {
+            let settle = world.settle;
+            let record = self.own(world, id, request.incarnation)?;
+            if record.power == Power::Stopped {
+                record.power = starting(settle);
+            }
+            self.report(world, id, request.incarnation)
+        })?;
+        accepted.report(instance);
+
+        self.call(Operation::Resume, Some(Step::Handover), id.as_str())
+            .await?;
+        let instance = self.store().change(|world| {
+            let record = self.own(world, id, request.incarnation)?;
+            let prior: Vec<_> = request.prior_label_keys.iter().cloned().collect();
+            relabel(record, &request.labels, &prior);
+            if let Some(mark) = &mut record.mark {
+                mark.pending = false;
+            }
+            self.report(world, id, request.incarnation)
+        })?;
+        accepted.report(instance.clone());
+        Ok(Created {
+            instance,
+            adopted: Adopted::No,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Refuses what is not exactly the incarnation that was planned for.
+    fn resumable(&self, world: &World, request: &Resume) -> Result<(), Error> {
+        let full = self.full(&request.id);
+        let Some(record) = world.record(&request.id) else {
+            return Err(refusal::plan_again(&full, "it does not exist any more"));
+        };
+        let Some(mark) = &record.mark else {
+            return Err(refusal::unmarked(&full));
+        };
+        if mark.incarnation != request.incarnation {
+            return Err(refusal::plan_again(&full, &refusal::whose(&full, mark)));
+        }
+        if mark.key.installation != request.installation {
+            return Err(refusal::other_installation(
+                &full,
+                &mark.key.installation,
+                &request.installation,
+            ));
+        }
+        match record.power {
+            Power::Terminated | Power::Leaving(_) => Err(refusal::plan_again(&full, "it ended")),
+            Power::Running | Power::Starting(_) | Power::Stopped => Ok(()),
+        }
+    }
+
+    /// The instance, if it is still this operation's own.
+    fn own<'a>(
+        &self,
+        world: &'a mut World,
+        id: &NativeId,
+        incarnation: Incarnation,
+    ) -> Result<&'a mut Record, Error> {
+        world
+            .record_mut(id)
+            .filter(|record| {
+                record
+                    .mark
+                    .as_ref()
+                    .is_some_and(|mark| mark.incarnation == incarnation)
+            })
+            .ok_or_else(|| refusal::vanished(&self.full(id), incarnation))
+    }
+
+    /// The instance as it is now, if it is still this operation's own.
+    fn report(&self, world: &World, id: &NativeId, incarnation: Incarnation) -> Result<Instance, Error> {
+        world
+            .record(id)
+            .and_then(|record| {
+                let mark = record
+                    .mark
+                    .as_ref()
+                    .filter(|mark| mark.incarnation == incarnation)?;
+                Some(self.instance(world, id, record, mark))
+            })
+            .ok_or_else(|| refusal::vanished(&self.full(id), incarnation))
+    }
+
+    /// Whether what belongs to an instance goes with it, without being asked to.
+    pub(super) fn cascades(&self) -> bool {
+        self.settings.profile.secondary_resources == SecondaryResources::Cascade
+    }
+}
+
+/// Makes what belongs to the instance. What an earlier create left is kept only where it is intact
+/// and of the same uid; it is never trusted.
+fn make_secondary(world: &mut World, id: &NativeId, place: &Place, mark: &Mark) -> Result<(), Error> {
+    world.drop_secondary(id, |left| left.uid() != mark.uid || !left.intact);
+    if world.secondary(id).next().is_none() {
+        let disk = SecondaryRecord::disk(id, mark, Timestamp::now());
+        world.zone_mut(&place.zone).secondary.push(disk);
+    }
+    Ok(())
+}
+
+fn starting(settle: u32) -> Power {
+    if settle == 0 {
+        Power::Running
+    } else {
+        Power::Starting(settle)
+    }
+}
+
+/// Sets these labels and removes those that the user set before and wants no longer; labels of
+/// others stay.
+fn relabel(record: &mut Record, wanted: &BTreeMap<String, String>, prior: &[String]) {
+    let listed = record
+        .mark
+        .as_ref()
+        .map(|mark| mark.label_keys.clone())
+        .unwrap_or_default();
+    for key in listed.iter().chain(prior) {
+        record.labels.remove(key);
+    }
+    record.labels.extend(wanted.clone());
+    if let Some(mark) = &mut record.mark {
+        mark.label_keys = label_keys(wanted);
+    }
+}

@@ -1,0 +1,147 @@
+//! The words in which every backend refuses, so that one mistake reads alike on all of them.
+//!
+//! It must not know how a backend stores a mark. Invariant: each text names the instance by the id
+//! a user writes and ends with the way out.
+
+use super::error::Error;
+use super::mark::Mark;
+use super::model::{Incarnation, Installation, InstanceId, NativeId, Target};
+
+/// A second create of what some state already holds.
+#[must_use]
+pub fn handed_over(id: &InstanceId, mark: &Mark) -> Error {
+    let name = &mark.key.name;
+    Error::permanent(format!(
+        "\"{id}\" exists already and was handed over to a state. If no state holds it, import it:\n\n\
+         import {{\n  to = egress_proxy.{name}\n  id = \"{id}\"\n}}\n\n\
+         If the resource was renamed, add a `moved` block. If `create_before_destroy` is set, the \
+         replacement needs another name. With `adopt = \"same_spec\"` in the provider's configuration \
+         create takes over what has the same specification."
+    ))
+}
+
+/// A create under a policy that adopts nothing, of what an earlier create left pending.
+#[must_use]
+pub fn never_adopted(id: &InstanceId) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" exists already: an earlier create of the same specification was cut off, and \
+         `adopt = \"never\"` forbids to finish it. Set `adopt = \"interrupted\"`, or remove it with `gc`."
+    ))
+}
+
+/// A create of another specification under a name that is taken.
+#[must_use]
+pub fn other_specification(id: &InstanceId, mark: &Mark) -> Error {
+    let state = if mark.pending {
+        "left unfinished by an earlier create; remove it with `gc`"
+    } else {
+        "held by a state; destroy it first, or choose another name"
+    };
+    Error::permanent(format!(
+        "\"{id}\" exists already with another specification ({}), {state}.",
+        mark.spec_sha256
+    ))
+}
+
+/// An instance that belongs to another installation.
+#[must_use]
+pub fn other_installation(id: &InstanceId, theirs: &Installation, ours: &Installation) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" belongs to the installation \"{theirs}\", not to \"{ours}\". If the installation was \
+         renamed, run `terraform-provider-egress adopt --from-installation {theirs} {id}`; if not, \
+         choose another name."
+    ))
+}
+
+/// Something of that name without our mark.
+#[must_use]
+pub fn unmarked(id: &InstanceId) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" exists but carries no mark of this provider: it was made by something else, or its \
+         mark was removed. If it is to be managed here, run `terraform-provider-egress adopt {id}`."
+    ))
+}
+
+/// A resume of an instance that is not there any more, or not in a state to be resumed.
+#[must_use]
+pub fn plan_again(id: &InstanceId, found: &str) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" changed after the plan: {found}. Nothing was done; plan again."
+    ))
+}
+
+/// The answer of `get` where another incarnation took the place of the one a state holds.
+#[must_use]
+pub fn replaced(id: &InstanceId, mark: &Mark) -> Error {
+    Error::not_found(whose(id, mark)).noteworthy()
+}
+
+/// Whose instance took the place of the one that was asked for.
+#[must_use]
+pub fn whose(id: &InstanceId, mark: &Mark) -> String {
+    format!(
+        "\"{id}\" is another instance by now: incarnation {} of installation \"{}\", which this state \
+         does not hold.",
+        mark.incarnation, mark.key.installation
+    )
+}
+
+/// The answer of `get` where nothing is left.
+#[must_use]
+pub fn absent(id: &InstanceId) -> Error {
+    Error::not_found(format!("\"{id}\" does not exist."))
+}
+
+/// Absence that proves nothing, since something else stands behind the backend's name.
+#[must_use]
+pub fn other_target(id: &InstanceId, fact: &str, recorded: &str, found: &str) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" was not found, but the state recorded it on {fact} \"{recorded}\", and the backend now \
+         leads to {fact} \"{found}\". Point the backend at the old one again; if it was rebuilt on \
+         purpose, remove the resource with `terraform state rm`."
+    ))
+}
+
+/// Refuses to conclude absence on another target than the recorded one.
+///
+/// # Errors
+/// [`other_target`], where the two are known to differ.
+pub fn same_target(id: &InstanceId, recorded: Option<&Target>, found: &Target) -> Result<(), Error> {
+    match recorded.and_then(|recorded| recorded.conflict(found)) {
+        Some((fact, recorded, found)) => Err(other_target(id, fact, recorded, found)),
+        None => Ok(()),
+    }
+}
+
+/// An id that the backend cannot have given.
+#[must_use]
+pub fn malformed(id: &NativeId, grammar: &str) -> Error {
+    Error::permanent(format!(
+        "the id \"{id}\" is not one of this backend: it must be {grammar}."
+    ))
+}
+
+/// A part (a host, a zone) that the configuration does not name.
+#[must_use]
+pub fn not_configured(id: &InstanceId, kind: &str, part: &str) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" lies on the {kind} \"{part}\", which the configuration of the backend \"{}\" does not \
+         name. Restore the entry {kind} \"{part}\".",
+        id.backend
+    ))
+}
+
+/// An own object that went away while an operation worked on it.
+#[must_use]
+pub fn vanished(id: &InstanceId, incarnation: Incarnation) -> Error {
+    Error::transient(format!(
+        "\"{id}\" went away, or another operation took it over, while incarnation {incarnation} of it \
+         was being made."
+    ))
+}
+
+/// An instance that is being deleted just now.
+#[must_use]
+pub fn leaving(id: &InstanceId) -> Error {
+    Error::transient(format!("\"{id}\" is still being deleted."))
+}
