@@ -4,4 +4,5 @@
 
 pub mod contract;
 pub mod plugin;
+pub mod squid;
 pub mod transport;
