@@ -1,0 +1,19 @@
+terraform {
+  required_providers {
+    egress = {
+      source = "egress-proxies/egress"
+    }
+  }
+}
+
+provider "egress" {}
+
+resource "egress_proxy" "demo" {
+  name     = "demo"
+  port     = 3128
+  wait_for = "ready"
+}
+
+output "proxy_url" {
+  value = egress_proxy.demo.proxy_url
+}

@@ -1,0 +1,15 @@
+terraform {
+  required_providers {
+    egress = {
+      source = "egress-proxies/egress"
+    }
+  }
+}
+
+provider "egress" {
+  backend "here" {
+    local {
+      state_dir = "/var/lib/egress-proxy"
+    }
+  }
+}

@@ -1,0 +1,7 @@
+import {
+  to = egress_proxy.builds
+  identity = {
+    backend = "local"
+    key     = "default/builds"
+  }
+}

@@ -1,0 +1,4 @@
+import {
+  to = egress_proxy.builds
+  id = "local/default/builds"
+}

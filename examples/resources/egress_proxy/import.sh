@@ -1,0 +1,1 @@
+terraform import egress_proxy.builds local/default/builds
