@@ -4,12 +4,15 @@
 //! each bullet names the conformance case that proves it.
 
 pub mod error;
+pub mod latch;
 pub mod mark;
 #[cfg(feature = "testing")]
 pub mod memory;
 pub mod model;
+pub mod observe;
 pub mod profile;
 pub mod refusal;
+pub mod snapshot;
 pub mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +62,26 @@ pub struct NewInstance {
     pub secrets: Secrets,
     /// What to adopt.
     pub adopt: AdoptPolicy,
+}
+
+impl NewInstance {
+    /// A new incarnation of what these resolved facts describe, without labels and secrets, under
+    /// the default policy.
+    #[must_use]
+    pub fn new(key: InstanceKey, facts: Facts, given: BTreeSet<Fact>) -> Self {
+        let spec_sha256 = facts.sha256();
+        Self {
+            uid: Uid::of(&key, &spec_sha256),
+            key,
+            incarnation: Incarnation::fresh(),
+            spec_sha256,
+            facts,
+            given,
+            labels: BTreeMap::new(),
+            secrets: Secrets::default(),
+            adopt: AdoptPolicy::default(),
+        }
+    }
 }
 
 /// Start, resume, hand over or relabel exactly one existing instance.
