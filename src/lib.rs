@@ -2,6 +2,7 @@
 //!
 //! `docs/architecture.md` has the map; `tests/layering.rs` proves that imports point one way.
 
+pub mod backend;
 pub mod contract;
 pub mod plugin;
 pub mod squid;
