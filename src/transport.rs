@@ -4,3 +4,4 @@
 //! timeout, the only retry, the only wait and the only spawn of everything above the plugin layer.
 
 pub mod call;
+pub mod known_hosts;
