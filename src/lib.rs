@@ -6,4 +6,5 @@ pub mod backend;
 pub mod contract;
 pub mod plugin;
 pub mod squid;
+pub mod telemetry;
 pub mod transport;
