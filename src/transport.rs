@@ -5,3 +5,4 @@
 
 pub mod call;
 pub mod known_hosts;
+pub mod libvirt;
