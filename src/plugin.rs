@@ -7,8 +7,24 @@
 //! what its provider manages, so that it can be lifted out whole; and nothing outside it sees
 //! gRPC or protobuf types. `tests/layering.rs` proves both.
 
+mod attendance;
+mod codec;
+mod companions;
+mod convert;
 pub mod diagnostics;
+mod generated;
+mod handshake;
+mod listener;
+pub mod log;
+mod panic;
 pub mod provider;
 pub mod schema;
+mod server;
+mod service;
+mod signals;
+mod tls;
 pub mod types;
 pub mod value;
+
+pub use server::{ServeError, ServeOptions, runtime, serve};
+pub use tls::TlsError;

@@ -7,6 +7,7 @@
 
 mod call;
 mod more;
+mod raw_state;
 mod resource;
 
 use std::collections::BTreeMap;
@@ -25,9 +26,10 @@ pub use more::{
     PlanActionResponse, ReadDataRequest, ReadDataResponse, RenewRequest, RenewResponse, StateStore,
     ValidateListRequest,
 };
+pub use raw_state::RawState;
 pub use resource::{
     ApplyRequest, ApplyResponse, DeferReason, ImportRequest, ImportResponse, ImportTarget, Imported,
-    MoveRequest, MoveResponse, PlanRequest, PlanResponse, RawState, ReadRequest, ReadResponse, Resource,
+    MoveRequest, MoveResponse, PlanRequest, PlanResponse, ReadRequest, ReadResponse, Resource,
     UpgradeIdentityRequest, UpgradeRequest,
 };
 

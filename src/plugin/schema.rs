@@ -3,7 +3,14 @@
 //! Must not know the wire. Invariant: what the types allow, Terraform accepts, as far as types can
 //! say it.
 
+mod identity;
+mod signature;
+
 use crate::plugin::types::Type;
+use crate::plugin::value::Value;
+
+pub use identity::{IdentityAttribute, IdentitySchema};
+pub use signature::{Parameter, Signature};
 
 /// The schema of a resource, data source, provider and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,10 +119,54 @@ impl Block {
         Type::object(attributes.chain(blocks))
     }
 
+    /// Makes every write-only attribute null, however deep: neither a plan nor a state may hold one.
+    pub fn clear_write_only(&self, value: &mut Value) {
+        if !self.has_write_only() {
+            return;
+        }
+        clear_attributes(&self.attributes, value);
+        for nested in &self.blocks {
+            if let Some(slot) = value
+                .as_map_mut()
+                .and_then(|entries| entries.get_mut(&nested.name))
+            {
+                let one = matches!(nested.nesting, Nesting::Single | Nesting::Group);
+                each(slot, one, |content| nested.block.clear_write_only(content));
+            }
+        }
+    }
+
     /// Whether an attribute in the block, however deep, is write-only.
     pub fn has_write_only(&self) -> bool {
         self.attributes.iter().any(Attribute::has_write_only)
             || self.blocks.iter().any(|nested| nested.block.has_write_only())
+    }
+}
+
+fn clear_attributes(attributes: &[Attribute], value: &mut Value) {
+    let Some(entries) = value.as_map_mut() else { return };
+    for attribute in attributes.iter().filter(|attribute| attribute.has_write_only()) {
+        let Some(slot) = entries.get_mut(&attribute.name) else {
+            continue;
+        };
+        match &attribute.shape {
+            _ if attribute.write_only => *slot = Value::Null,
+            Shape::Plain(_) => {}
+            Shape::Nested(object) => {
+                let one = object.nesting == ObjectNesting::Single;
+                each(slot, one, |content| clear_attributes(&object.attributes, content));
+            }
+        }
+    }
+}
+
+/// Visits the one object, or each of a collection.
+fn each(slot: &mut Value, one: bool, visit: impl FnMut(&mut Value)) {
+    let mut visit = visit;
+    match slot {
+        Value::List(items) => items.iter_mut().for_each(visit),
+        Value::Map(entries) if !one => entries.values_mut().for_each(visit),
+        other => visit(other),
     }
 }
 
@@ -441,169 +492,5 @@ impl NestedBlock {
             Nesting::Set => Type::set(object),
             Nesting::Map => Type::map(object),
         }
-    }
-}
-
-/// What tells one object of a resource from all others, independent of any state
-/// (Terraform and OpenTofu 1.12+).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IdentitySchema {
-    /// Increased when identities of the older schema need an upgrade.
-    pub version: i64,
-    /// Its attributes.
-    pub attributes: Vec<IdentityAttribute>,
-}
-
-impl IdentitySchema {
-    /// An identity of version 0.
-    pub fn new(attributes: impl IntoIterator<Item = IdentityAttribute>) -> Self {
-        Self {
-            version: 0,
-            attributes: attributes.into_iter().collect(),
-        }
-    }
-
-    /// The type of the identity's value.
-    pub fn ty(&self) -> Type {
-        Type::object(
-            self.attributes
-                .iter()
-                .map(|attribute| (attribute.name.clone(), attribute.ty.clone())),
-        )
-    }
-}
-
-/// One attribute of an identity.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdentityAttribute {
-    /// Its name.
-    pub name: String,
-    /// Its type: a primitive or a list of one. Terraform takes no maps, sets or objects here.
-    pub ty: Type,
-    /// Whether an import by identity must give it; otherwise it may.
-    pub required_for_import: bool,
-    /// What it is, in plain words.
-    pub description: String,
-}
-
-impl IdentityAttribute {
-    /// An attribute that an import by identity must give.
-    pub fn required(name: impl Into<String>, ty: Type, description: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ty,
-            required_for_import: true,
-            description: description.into(),
-        }
-    }
-
-    /// An attribute that an import by identity may leave out.
-    pub fn optional(name: impl Into<String>, ty: Type, description: impl Into<String>) -> Self {
-        Self {
-            required_for_import: false,
-            ..Self::required(name, ty, description)
-        }
-    }
-}
-
-/// What a function takes and gives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signature {
-    /// Its parameters, in order.
-    pub parameters: Vec<Parameter>,
-    /// Takes all further arguments, where there is one.
-    pub variadic: Option<Parameter>,
-    /// The type of the result.
-    pub returns: Type,
-    /// One line on what it does.
-    pub summary: String,
-    /// All of what it does, in Markdown.
-    pub description: String,
-    /// Set where it is deprecated: what to use instead.
-    pub deprecated: Option<String>,
-}
-
-impl Signature {
-    /// A function with that result and no parameters yet.
-    pub fn returns(ty: Type) -> Self {
-        Self {
-            parameters: Vec::new(),
-            variadic: None,
-            returns: ty,
-            summary: String::new(),
-            description: String::new(),
-            deprecated: None,
-        }
-    }
-
-    /// With one more parameter.
-    #[must_use]
-    pub fn parameter(mut self, parameter: Parameter) -> Self {
-        self.parameters.push(parameter);
-        self
-    }
-
-    /// With a parameter that takes all further arguments.
-    #[must_use]
-    pub fn variadic(mut self, parameter: Parameter) -> Self {
-        self.variadic = Some(parameter);
-        self
-    }
-
-    /// With one line and the whole text on what it does, in Markdown.
-    #[must_use]
-    pub fn describe(mut self, summary: impl Into<String>, description: impl Into<String>) -> Self {
-        self.summary = summary.into();
-        self.description = description.into();
-        self
-    }
-}
-
-/// One parameter of a function.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub ty: Type,
-    /// Whether the function is called with null here; otherwise null is the caller's error.
-    pub allow_null: bool,
-    /// Whether the function is called with unknowns here; otherwise its result is then unknown.
-    pub allow_unknown: bool,
-    /// What it is, in Markdown.
-    pub description: String,
-}
-
-impl Parameter {
-    /// A parameter that takes neither null nor unknowns.
-    pub fn new(name: impl Into<String>, ty: Type) -> Self {
-        Self {
-            name: name.into(),
-            ty,
-            allow_null: false,
-            allow_unknown: false,
-            description: String::new(),
-        }
-    }
-
-    /// May be null.
-    #[must_use]
-    pub fn allow_null(mut self) -> Self {
-        self.allow_null = true;
-        self
-    }
-
-    /// May be unknown.
-    #[must_use]
-    pub fn allow_unknown(mut self) -> Self {
-        self.allow_unknown = true;
-        self
-    }
-
-    /// With a description, in Markdown.
-    #[must_use]
-    pub fn describe(mut self, description: impl Into<String>) -> Self {
-        self.description = description.into();
-        self
     }
 }

@@ -34,7 +34,8 @@ pub enum Value {
     List(Vec<Value>),
     /// A map, object or block.
     Map(BTreeMap<String, Value>),
-    /// A known value where the schema says `dynamic`, with the type that it came with.
+    /// A value where the schema says `dynamic`, with the type that it came with. Null and unknown
+    /// values may have one too.
     Dynamic(Box<Type>, Box<Value>),
 }
 
@@ -58,12 +59,12 @@ impl Value {
 
     /// Whether this is null.
     pub fn is_null(&self) -> bool {
-        matches!(self, Self::Null)
+        matches!(self.concrete(), Self::Null)
     }
 
     /// Whether this itself is unknown. A known list may still hold unknowns: see [`Value::is_wholly_known`].
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Unknown(_))
+        matches!(self.concrete(), Self::Unknown(_))
     }
 
     /// Whether nothing in this value is unknown.
@@ -163,10 +164,7 @@ impl Value {
                     .map(|(key, value)| (key, value.unknowns_to_null()))
                     .collect(),
             ),
-            Self::Dynamic(ty, inner) => match inner.unknowns_to_null() {
-                Self::Null => Self::Null,
-                known => Self::Dynamic(ty, Box::new(known)),
-            },
+            Self::Dynamic(ty, inner) => Self::Dynamic(ty, Box::new(inner.unknowns_to_null())),
             known @ (Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_)) => known,
         }
     }

@@ -3,11 +3,9 @@
 //! Must not know the wire. Invariant: every request's value conforms to the schema; every response's
 //! value must, and the server refuses one that does not with a diagnostic that names the place.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 
-use super::Call;
+use super::{Call, RawState};
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
 use crate::plugin::schema::{IdentitySchema, Schema};
 use crate::plugin::value::Value;
@@ -21,25 +19,6 @@ pub enum DeferReason {
     ProviderConfigUnknown,
     /// Something it stands on is not there yet.
     AbsentPrerequisite,
-}
-
-/// A state as the host stored it, maybe under an older schema.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct RawState {
-    /// The state as JSON: everything since Terraform 0.12.
-    pub json: Option<Vec<u8>>,
-    /// The state as flat keys and strings: Terraform 0.11 and older.
-    pub flatmap: BTreeMap<String, String>,
-}
-
-impl std::fmt::Debug for RawState {
-    /// Sizes only: states hold secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RawState")
-            .field("json_bytes", &self.json.as_ref().map(Vec::len))
-            .field("flatmap_keys", &self.flatmap.len())
-            .finish()
-    }
 }
 
 /// A request to bring a stored state to the current schema.
