@@ -81,6 +81,7 @@ mod tests {
     use tokio::time::Instant;
 
     /// Lets virtual time pass, in which everything else that is due happens too.
+    #[expect(clippy::disallowed_methods, reason = "the clock is paused: no test waits")]
     async fn pass(time: Duration) {
         tokio::time::sleep_until(Instant::now() + time).await;
     }
