@@ -3,6 +3,8 @@
 //! `docs/architecture.md` has the map; `tests/layering.rs` proves that imports point one way.
 
 pub mod backend;
+#[cfg(feature = "testing")]
+pub mod conformance;
 pub mod contract;
 pub mod plugin;
 pub mod squid;

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 
 use super::world::{Place, Power, Record, SecondaryRecord, Step, World};
 use super::{Memory, unreachable};
-use crate::contract::error::{Error, Operation};
+use crate::contract::error::{Error, ErrorKind, Operation};
 use crate::contract::mark::Mark;
 use crate::contract::model::{Incarnation, Instance, NativeId, label_keys};
-use crate::contract::profile::{CreatedAt, SecondaryResources};
+use crate::contract::profile::{CreatedAt, Quota, SecondaryResources};
 use crate::contract::spec::Fact;
 use crate::contract::{Accepted, AdoptPolicy, Adopted, Created, NewInstance, Resume, refusal};
 
@@ -25,29 +25,25 @@ impl Memory {
         let (id, place) = self.destination(request)?;
         let _turn = self.turn(&id).await;
         self.store().count(Operation::Create, id.as_str())?;
-        self.call(Operation::Create, Some(Step::Accept), id.as_str())
-            .await?;
+        self.step(Operation::Create, Step::Accept, id.as_str()).await?;
         let (adopted, mark, instance) = self
             .store()
             .change(|world| self.accept(world, request, &id, &place))?;
         accepted.report(instance);
 
         if self.has_secondary() {
-            self.call(Operation::Create, Some(Step::Secondary), id.as_str())
-                .await?;
+            self.step(Operation::Create, Step::Secondary, id.as_str()).await?;
             self.store()
                 .change(|world| make_secondary(world, &id, &place, &mark))?;
         }
 
-        self.call(Operation::Create, Some(Step::Instance), id.as_str())
-            .await?;
+        self.step(Operation::Create, Step::Instance, id.as_str()).await?;
         let instance = self
             .store()
             .change(|world| self.make_instance(world, request, &id, &place, &mark, adopted))?;
         accepted.report(instance);
 
-        self.call(Operation::Create, Some(Step::Handover), id.as_str())
-            .await?;
+        self.step(Operation::Create, Step::Handover, id.as_str()).await?;
         let instance = self.store().change(|world| {
             let settled = self.own(world, &id, mark.incarnation)?;
             if let Some(mark) = &mut settled.mark {
@@ -74,6 +70,30 @@ impl Memory {
             instance,
             adopted,
             warnings,
+        })
+    }
+
+    /// One step of create or resume. The remote's own "not found" is never the instance's absence: it
+    /// is a reference that is missing, or an own object that went away meanwhile.
+    async fn step(&self, operation: Operation, step: Step, id: &str) -> Result<(), Error> {
+        let Err(error) = self.call(operation, Some(step), id).await else {
+            return Ok(());
+        };
+        Err(match (error.kind(), step, self.settings.profile.quota) {
+            (ErrorKind::NotFound, Step::Handover, _) => {
+                Error::transient("an own object went away during create").caused_by(error)
+            }
+            (ErrorKind::NotFound, Step::Accept | Step::Secondary | Step::Instance, _) => {
+                Error::permanent("something that the specification refers to does not exist").caused_by(error)
+            }
+            (ErrorKind::QuotaExceeded, _, Quota::Absent) => {
+                Error::permanent("the backend refused the request").caused_by(error)
+            }
+            (
+                ErrorKind::Transient | ErrorKind::Permanent | ErrorKind::QuotaExceeded,
+                _,
+                Quota::Detected | Quota::Absent,
+            ) => error,
         })
     }
 
@@ -210,8 +230,7 @@ impl Memory {
         let place = self.place(id)?;
         let _turn = self.turn(id).await;
         self.store().count(Operation::Resume, id.as_str())?;
-        self.call(Operation::Resume, Some(Step::Accept), id.as_str())
-            .await?;
+        self.step(Operation::Resume, Step::Accept, id.as_str()).await?;
         let instance = self.store().change(|world| {
             if !world.reachable(&place.zone) {
                 return Err(unreachable(&place.zone));
@@ -221,8 +240,7 @@ impl Memory {
         })?;
         accepted.report(instance);
 
-        self.call(Operation::Resume, Some(Step::Instance), id.as_str())
-            .await?;
+        self.step(Operation::Resume, Step::Instance, id.as_str()).await?;
         let instance = self.store().change(|world| {
             let settle = world.settle;
             let record = self.own(world, id, request.incarnation)?;
@@ -233,8 +251,7 @@ impl Memory {
         })?;
         accepted.report(instance);
 
-        self.call(Operation::Resume, Some(Step::Handover), id.as_str())
-            .await?;
+        self.step(Operation::Resume, Step::Handover, id.as_str()).await?;
         let instance = self.store().change(|world| {
             let record = self.own(world, id, request.incarnation)?;
             let prior: Vec<_> = request.prior_label_keys.iter().cloned().collect();
