@@ -3,10 +3,14 @@
 //! `docs/architecture.md` has the map; `tests/layering.rs` proves that imports point one way.
 
 pub mod backend;
+pub mod cli;
+pub mod config;
 #[cfg(feature = "testing")]
 pub mod conformance;
 pub mod contract;
 pub mod plugin;
+pub mod registry;
 pub mod squid;
 pub mod telemetry;
+pub mod terraform;
 pub mod transport;

@@ -47,22 +47,31 @@ pub enum InvalidPassword {
 /// # Errors
 /// When the password cannot be sent by a client, or the system has no random bytes.
 pub fn hash(password: &Secret) -> Result<Secret, InvalidPassword> {
+    check(password)?;
     let plain = password.expose();
-    if plain.is_empty() {
-        return Err(InvalidPassword::Empty);
-    }
-    if plain.len() > LONGEST_PASSWORD {
-        return Err(InvalidPassword::TooLong);
-    }
-    if plain.chars().any(char::is_control) {
-        return Err(InvalidPassword::ControlCharacter);
-    }
     let mut salt = [0; SALT];
     getrandom::fill(&mut salt).map_err(|_| InvalidPassword::NoRandomness)?;
     let hash = ShaCrypt::SHA512
         .hash_password_with_salt(plain.as_bytes(), &salt)
         .map_err(|_| InvalidPassword::NotAHash)?;
     Ok(Secret::new(hash.as_str()))
+}
+
+/// Whether a password can be sent by a client.
+///
+/// # Errors
+/// When it cannot.
+pub fn check(password: &Secret) -> Result<(), InvalidPassword> {
+    let plain = password.expose();
+    if plain.is_empty() {
+        Err(InvalidPassword::Empty)
+    } else if plain.len() > LONGEST_PASSWORD {
+        Err(InvalidPassword::TooLong)
+    } else if plain.chars().any(char::is_control) {
+        Err(InvalidPassword::ControlCharacter)
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether a hash that a user gave can be verified by Squid.

@@ -1,0 +1,179 @@
+//! Reads one block of the configuration, and collects what is wrong with it.
+//!
+//! Must not know which block. Invariant: every problem carries the path of the value it is about;
+//! reading never stops at the first.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::{Environment, Field};
+use crate::contract::AdoptPolicy;
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::value::Value;
+
+/// Reads one block.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    value: &'a Value,
+    path: Path,
+    environment: &'a Environment,
+    problems: &'a mut Diagnostics,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `value`, which is at `path`.
+    pub fn new(
+        value: &'a Value,
+        path: Path,
+        environment: &'a Environment,
+        problems: &'a mut Diagnostics,
+    ) -> Self {
+        Self {
+            value,
+            path,
+            environment,
+            problems,
+        }
+    }
+
+    /// The place of an argument.
+    #[must_use]
+    pub fn path_of(&self, name: &str) -> Path {
+        self.path.attribute(name)
+    }
+
+    /// What is configured beside the blocks.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        self.environment
+    }
+
+    /// Adds a problem.
+    pub fn problem(&mut self, problem: Diagnostic) {
+        self.problems.push(problem);
+    }
+
+    /// A string.
+    #[must_use]
+    pub fn string(&self, name: &str) -> Field<String> {
+        Field::string(self.value.get(name))
+    }
+
+    /// A boolean.
+    #[must_use]
+    pub fn bool(&self, name: &str) -> Field<bool> {
+        Field::bool(self.value.get(name))
+    }
+
+    /// A list or set of strings; unknown while one of them is.
+    #[must_use]
+    pub fn strings(&self, name: &str) -> Field<Vec<String>> {
+        let value = self.value.get(name);
+        if value.is_null() {
+            return Field::Null;
+        }
+        if !value.is_wholly_known() {
+            return Field::Unknown;
+        }
+        let texts = value.as_list().iter().filter_map(Value::as_str);
+        Field::Known(texts.map(str::to_owned).collect())
+    }
+
+    /// A whole number.
+    pub fn whole(&mut self, name: &str, range: std::ops::RangeInclusive<i64>) -> Field<i64> {
+        let value = self.value.get(name);
+        if value.is_unknown() {
+            return Field::Unknown;
+        }
+        let Some(number) = value.as_number() else {
+            return Field::Null;
+        };
+        match number.to_i64().filter(|number| range.contains(number)) {
+            Some(number) => Field::Known(number),
+            None => {
+                let problem = Diagnostic::error(format!("{name} cannot be used")).detail(format!(
+                    "{number} is not a whole number from {} to {}.",
+                    range.start(),
+                    range.end()
+                ));
+                self.problem(problem.at(self.path_of(name)));
+                Field::Null
+            }
+        }
+    }
+
+    /// A string that is parsed; what does not parse is a problem, and null.
+    pub fn parsed<T>(&mut self, name: &str) -> Field<T>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        match self.string(name) {
+            Field::Null => Field::Null,
+            Field::Unknown => Field::Unknown,
+            Field::Known(text) => match text.parse() {
+                Ok(parsed) => Field::Known(parsed),
+                Err(error) => {
+                    let problem =
+                        Diagnostic::error(format!("{name} cannot be used")).detail(format!("{error}."));
+                    self.problem(problem.at(self.path_of(name)));
+                    Field::Null
+                }
+            },
+        }
+    }
+
+    /// The path of a file or folder; `~/` is the user's home.
+    pub fn file(&mut self, name: &str) -> Field<PathBuf> {
+        let text = self.string(name);
+        if text.known().is_some_and(String::is_empty) {
+            let problem =
+                Diagnostic::error(format!("{name} is empty")).detail("Leave it out, or name a path.");
+            self.problem(problem.at(self.path_of(name)));
+            return Field::Null;
+        }
+        text.map(|text| self.environment.expand(&text))
+    }
+
+    /// A nested block, where there is one.
+    pub fn block(&mut self, name: &str) -> Option<Reader<'_>> {
+        let value = self.value.get(name);
+        value.as_map()?;
+        let path = self.path_of(name);
+        Some(Reader::new(value, path, self.environment, self.problems))
+    }
+
+    /// The labels of a block that may occur many times.
+    #[must_use]
+    pub fn labels(&self, name: &str) -> Vec<String> {
+        let blocks = self.value.get(name).as_map();
+        blocks
+            .into_iter()
+            .flatten()
+            .map(|(label, _)| label.clone())
+            .collect()
+    }
+
+    /// One of the blocks that may occur many times.
+    pub fn labelled(&mut self, name: &str, label: &str) -> Reader<'_> {
+        let value = self.value.get(name).get(label);
+        let path = self.path_of(name).key(label);
+        Reader::new(value, path, self.environment, self.problems)
+    }
+}
+
+impl FromStr for AdoptPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "interrupted" => Ok(Self::Interrupted),
+            "same_spec" => Ok(Self::SameSpec),
+            "never" => Ok(Self::Never),
+            other => Err(format!(
+                "{other:?} is none of \"interrupted\", \"same_spec\" and \"never\""
+            )),
+        }
+    }
+}
