@@ -18,6 +18,8 @@ pub mod memory;
 pub mod mutation;
 
 mod cases;
+#[cfg(test)]
+mod tests;
 mod trial;
 
 use std::fmt;
@@ -131,6 +133,30 @@ pub async fn prove(name: &str, harness: &dyn Harness) {
             }
         }
         Ended::Failed(broken) => panic!("{name}: {broken}\nthe rule: {}", case.rule),
+    }
+}
+
+/// Says aloud what a harness cannot stage and how many cases that takes away; one such test beside the
+/// cases keeps the count in view.
+///
+/// # Panics
+/// When a reason is empty: a gap without a reason is a gap in the suite.
+pub fn report_skips(harness: &dyn Harness) {
+    for (ability, reason) in harness.cannot() {
+        assert!(!reason.is_empty(), "{ability:?} is declared without a reason");
+        let skipped: Vec<_> = CASES
+            .iter()
+            .filter(|case| case.needs.contains(ability))
+            .map(|case| case.name)
+            .collect();
+        #[expect(clippy::print_stderr, reason = "a skip must be seen in the test's output")]
+        {
+            eprintln!(
+                "cannot stage {ability:?} ({reason}): {} cases skipped: {}",
+                skipped.len(),
+                skipped.join(", ")
+            );
+        }
     }
 }
 

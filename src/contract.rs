@@ -311,6 +311,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// - Pending and of the same uid, it is adopted and finished from whatever step it stopped at:
     ///   `create_adopts_what_was_cut_off`, `create_resumes_from_any_stage`,
     ///   `create_resumes_what_was_dropped`.
+    /// - What ended while it was pending is made to run, not taken for success:
+    ///   `create_revives_what_ended_while_pending`.
     /// - Adopted, it has the request's incarnation: `adoption_gives_the_new_incarnation`.
     /// - Adoption is success with a warning: `adoption_warns`.
     /// - [`AdoptPolicy::SameSpec`] adopts what was handed over too, but nothing of another uid:
@@ -357,6 +359,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     ///   `get_without_an_address_is_started_but_not_running`.
     /// - Secondary objects alone are Terminated, so that a delete cut off is finished:
     ///   `get_reports_remains_as_terminated`.
+    /// - The time of creation is known: `get_knows_when_it_was_created`.
     /// - Labels are those whose keys the mark lists: `labels_of_others_are_not_reported`.
     /// - Readiness comes exactly when it was asked for, and says what was tried:
     ///   `get_probes_only_when_asked`, `get_says_what_is_not_ready`.

@@ -50,6 +50,15 @@ macro_rules! cases {
                     #[allow(unused_imports, reason = "the harness expression may name anything of its module, or nothing")]
                     use super::*;
                     $($crate::conformance_tests!(#one $d attributes $d runtime $name, $d harness);)+
+                    $crate::conformance_tests!(#skips $d attributes $d runtime $d harness);
+                }
+            };
+            (#skips [$d($d attribute:meta),*] [$d($d runtime:tt)*] $d harness:expr) => {
+                $d(#[$d attribute])*
+                #[tokio::test($d($d runtime)*)]
+                async fn what_cannot_be_staged_is_declared() {
+                    let harness = $d harness;
+                    $crate::conformance::report_skips(&harness);
                 }
             };
             (#one [$d($d attribute:meta),*] [$d($d runtime:tt)*] $d case:ident, $d harness:expr) => {
@@ -91,6 +100,7 @@ cases! { ($)
     adopt::create_adopts_what_was_cut_off needs [FailCreate(Handover)], "A pending instance of the same uid is adopted, and there is one of it.";
     adopt::create_resumes_from_any_stage needs [FailCreate(Handover)], "Whatever stage a create was cut off at, the next one finishes it and delete leaves nothing.";
     adopt::create_resumes_what_was_dropped needs [HangCreate(Instance)], "A create whose caller dropped it is finished by the next one.";
+    adopt::create_revives_what_ended_while_pending needs [FailCreate(Handover), SetState(Terminated)], "A pending instance that ended meanwhile is not taken for success: it runs after the next create.";
     adopt::adoption_gives_the_new_incarnation needs [FailCreate(Handover)], "An adopted instance has the incarnation of the create that adopted it.";
     adopt::adoption_warns needs [FailCreate(Handover)], "Adoption is success with a warning.";
     adopt::same_spec_adopts_what_was_handed_over needs [], "Under `same_spec` an instance of the same uid is adopted although it was handed over.";
@@ -126,6 +136,7 @@ cases! { ($)
     get::get_reports_provisioning needs [SetState(Provisioning)], "An instance on its way is Provisioning and not started.";
     get::get_reports_running needs [SetState(Running)], "A running instance with an address is Running, started, and has it.";
     get::get_without_an_address_is_started_but_not_running needs [LoseAddress], "Running without an address is not Running, but started, so that the caller keeps the prior one.";
+    get::get_knows_when_it_was_created needs [], "The time of creation is known, or the instance could never be collected.";
     get::get_probes_only_when_asked needs [], "Readiness comes exactly when it was asked for.";
     get::get_says_what_is_not_ready needs [StopServing], "A proxy that does not serve is NotReady, and what was tried is said.";
     get::get_for_an_import_finds_what_is_there needs [], "Without an incarnation get returns whichever is there, with its mark.";

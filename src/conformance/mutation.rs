@@ -270,6 +270,7 @@ mutations! {
     create_adopts_what_was_cut_off: "adoption makes a second disk";
     create_resumes_from_any_stage: "delete leaves the disk of what was adopted";
     create_resumes_what_was_dropped: "a create that was dropped blocks the name";
+    create_revives_what_ended_while_pending: "adoption takes what ended for success";
     adoption_gives_the_new_incarnation: "an adopted instance keeps its incarnation";
     adoption_warns: "adoption is silent";
     same_spec_adopts_what_was_handed_over: "`same_spec` is taken for `interrupted`";
@@ -302,6 +303,7 @@ mutations! {
     get_reports_provisioning: "an instance on its way is started";
     get_reports_running: "a running instance is not started";
     get_without_an_address_is_started_but_not_running: "without an address it is running all the same";
+    get_knows_when_it_was_created: "nobody knows when it was created";
     get_probes_only_when_asked: "get always says it is ready";
     get_says_what_is_not_ready: "a probe is always ready";
     get_for_an_import_finds_what_is_there: "an import sees another uid";

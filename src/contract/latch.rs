@@ -2,7 +2,8 @@
 //!
 //! It must not know what the causes are: a backend says with [`Error::affecting`] that one is not an
 //! instance's own. Invariant: the first error comes in full, whoever it strikes; what it affects
-//! fails from then on with one line and without a call, until [`Latch::reset`].
+//! fails from then on with one line and without a call, for as long as the latch lives: a new run
+//! configures new backends.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,11 +51,6 @@ impl Latch {
             inner,
             causes: Mutex::default(),
         }
-    }
-
-    /// Forgets what failed: a new run begins.
-    pub fn reset(&self) {
-        self.causes().clear();
     }
 
     fn causes(&self) -> MutexGuard<'_, Vec<Cause>> {

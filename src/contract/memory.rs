@@ -7,10 +7,12 @@
 mod create;
 mod delete;
 mod lookup;
+mod resolve;
+mod settings;
 mod store;
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,94 +21,16 @@ use async_trait::async_trait;
 
 use super::error::{Error, Operation};
 use super::mark::Mark;
-use super::model::{
-    BackendName, HealthReason, Instance, InstanceId, ListFilter, Listing, NativeId, State, TargetHealth,
-};
-use super::profile::{
-    Adoption, AsyncOps, BackendTest, ChildSpans, ClientKind, CreateReturn, CreatedAt, Credentials,
-    DeleteReturn, EgressIp, GcMark, IpSource, ListPartial, Logging, NotFoundBy, PrimaryKey, Profile,
-    ProvisioningState, Quota, ReachableFrom, Readiness, SecondaryResources, Timeouts,
-};
-use super::spec::{Fact, Facts};
+use super::model::{HealthReason, Instance, InstanceId, ListFilter, Listing, NativeId, State, TargetHealth};
+use super::profile::{CreatedAt, EgressIp, Profile, SecondaryResources};
 use super::{
     Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found, GetRequest, Problem, Resolved,
     Specification, refusal,
 };
 use store::Store;
 
+pub use settings::{PROFILE, Settings};
 pub use world::{Effect, Fault, Place, Power, Record, SecondaryRecord, Step, World, Zone};
-
-/// The profile of the reference backend where a test sets no other.
-pub const PROFILE: Profile = Profile {
-    kind: "memory",
-    states: &[
-        State::Provisioning,
-        State::Running,
-        State::Stopped,
-        State::Terminated,
-    ],
-    readiness: Readiness::Immediate,
-    create_return: CreateReturn::Submit,
-    delete_return: DeleteReturn::Waits,
-    ip_source: IpSource::Discovered,
-    gc_mark: GcMark::WrittenMetadata,
-    created_at: CreatedAt::WrittenAtCreate,
-    list_partial: ListPartial::NamesParts,
-    quota: Quota::Detected,
-    not_found: NotFoundBy::ErrorCode,
-    primary_key: PrimaryKey::NameWithUidGuard,
-    provisioning_state: ProvisioningState::Native,
-    async_ops: AsyncOps::None,
-    secondary_resources: SecondaryResources::Explicit,
-    credentials: Credentials::None,
-    client_kind: ClientKind::Process,
-    timeouts: Timeouts::PerCall,
-    logging: Logging::Tiered,
-    child_spans: ChildSpans::SpanDecorator,
-    backend_test: BackendTest::Reference,
-    adoption: Adoption::Guarded,
-    egress_ip: EgressIp::Distinct,
-    reachable_from: ReachableFrom::ThisMachine,
-};
-
-/// The configuration of a reference backend.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The name the user gave it.
-    pub name: BackendName,
-    /// The zones it knows.
-    pub zones: BTreeSet<String>,
-    /// The machine types it knows; none: it cannot honour any.
-    pub machine_types: BTreeSet<String>,
-    /// The images it knows; none: it cannot honour any.
-    pub images: BTreeSet<String>,
-    /// Whether it can honour `spot`.
-    pub spot: bool,
-    /// Its answers on every axis.
-    pub profile: Profile,
-}
-
-impl Settings {
-    /// A backend of that name with one zone, `z1`, and nothing else.
-    #[must_use]
-    pub fn new(name: BackendName) -> Self {
-        Self {
-            name,
-            zones: BTreeSet::from(["z1".to_owned()]),
-            machine_types: BTreeSet::new(),
-            images: BTreeSet::new(),
-            spot: false,
-            profile: PROFILE,
-        }
-    }
-
-    /// The same with these zones.
-    #[must_use]
-    pub fn zones(mut self, zones: &[&str]) -> Self {
-        self.zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
-        self
-    }
-}
 
 /// What several backends may share: a world, the calls counted in it, and whose turn it is.
 #[derive(Debug)]
@@ -323,53 +247,6 @@ fn unreachable(zone: &str) -> Error {
     Error::transient(format!("the zone \"{zone}\" does not answer")).on(zone)
 }
 
-/// Refuses a value that is not one of those known.
-fn known(fact: Fact, given: Option<&String>, known: &BTreeSet<String>, problems: &mut Vec<Problem>) {
-    let Some(given) = given else {
-        return;
-    };
-    let way_out = if known.is_empty() {
-        "this backend has none; leave it out".to_owned()
-    } else {
-        let known: Vec<_> = known.iter().map(String::as_str).collect();
-        format!("choose one of: {}", known.join(", "))
-    };
-    if !known.contains(given) {
-        problems.push(Problem {
-            fact,
-            message: format!("{fact} \"{given}\" is not known: {way_out}"),
-        });
-    }
-}
-
-impl Memory {
-    /// The zone an instance with these facts belongs to.
-    fn zone(&self, given: Option<&String>, problems: &mut Vec<Problem>) -> Option<String> {
-        let mut zones = self.settings.zones.iter();
-        match (given, zones.next(), zones.next()) {
-            (Some(zone), ..) => {
-                known(Fact::Zone, Some(zone), &self.settings.zones, problems);
-                Some(zone.clone())
-            }
-            (None, Some(only), None) => Some(only.clone()),
-            (None, ..) => {
-                let zones: Vec<_> = self.settings.zones.iter().map(String::as_str).collect();
-                problems.push(Problem {
-                    fact: Fact::Zone,
-                    message: format!(
-                        "placement.zone is needed, since there is not exactly one: choose one of: {}",
-                        zones.join(", ")
-                    ),
-                });
-                None
-            }
-        }
-    }
-}
-
-/// The longest name the reference backend takes: shorter than the contract's own, as backends are.
-const LONGEST_NAME: usize = 50;
-
 #[async_trait]
 impl Backend for Memory {
     fn profile(&self) -> &Profile {
@@ -377,64 +254,7 @@ impl Backend for Memory {
     }
 
     fn resolve(&self, specification: &Specification) -> Result<Resolved, Vec<Problem>> {
-        let Specification { key, given, labels } = specification;
-        let mut problems = Vec::new();
-        if key.name.as_str().len() > LONGEST_NAME {
-            problems.push(Problem {
-                fact: Fact::Name,
-                message: format!(
-                    "name \"{}\" is too long for this backend: at most {LONGEST_NAME} characters",
-                    key.name
-                ),
-            });
-        }
-        let zone = self.zone(given.zone.as_ref(), &mut problems);
-        known(
-            Fact::Region,
-            given.region.as_ref(),
-            &BTreeSet::new(),
-            &mut problems,
-        );
-        known(
-            Fact::MachineType,
-            given.machine_type.as_ref(),
-            &self.settings.machine_types,
-            &mut problems,
-        );
-        known(
-            Fact::Image,
-            given.image.as_ref(),
-            &self.settings.images,
-            &mut problems,
-        );
-        if given.spot == Some(true) && !self.settings.spot {
-            problems.push(Problem {
-                fact: Fact::Spot,
-                message: "placement.spot = true cannot be honoured by this backend: leave it out".to_owned(),
-            });
-        }
-        for key in labels.keys().filter(|key| key.starts_with("egress-proxy")) {
-            problems.push(Problem {
-                fact: Fact::Labels,
-                message: format!("the label \"{key}\" is the provider's own: choose another key"),
-            });
-        }
-        let facts = Facts {
-            zone,
-            spot: given.spot.filter(|spot| *spot),
-            allowed_cidrs: given.allowed_cidrs.clone().or_else(|| Some(loopback())),
-            ..given.clone()
-        }
-        .with_common_defaults();
-        let placed = facts.zone.as_deref().and_then(|zone| Place::in_zone(zone, key));
-        match placed {
-            Some((id, _)) if problems.is_empty() => Ok(Resolved {
-                id,
-                facts,
-                warnings: Vec::new(),
-            }),
-            _ => Err(problems),
-        }
+        self.resolved(specification)
     }
 
     async fn create(&self, request: &CreateRequest, accepted: &Accepted) -> Result<Created, Error> {
@@ -484,13 +304,4 @@ impl Backend for Memory {
         }
         reports
     }
-}
-
-/// Who may use a proxy that names nobody: this machine.
-fn loopback() -> Vec<ipnet::IpNet> {
-    [
-        ipnet::IpNet::new_assert(std::net::Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-        ipnet::IpNet::new_assert(std::net::Ipv6Addr::LOCALHOST.into(), 128),
-    ]
-    .to_vec()
 }

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use super::Trial;
 use crate::conformance::trial::failed;
 use crate::conformance::{Ability, Control, Stage, Verdict, must};
-use crate::contract::{Accepted, AdoptPolicy, Adopted, CreateRequest, ErrorKind};
+use crate::contract::{Accepted, AdoptPolicy, Adopted, CreateRequest, ErrorKind, State};
 
 pub(super) async fn create_adopts_what_was_cut_off(trial: &Trial<'_>) -> Verdict {
     let wanted = trial.wanted("a")?;
@@ -61,6 +61,19 @@ pub(super) async fn create_resumes_what_was_dropped(trial: &Trial<'_>) -> Verdic
             accepted = accepted.fuse() => accepted?,
         }
     }
+    trial.created(&wanted.again()).await?;
+    Ok(())
+}
+
+pub(super) async fn create_revives_what_ended_while_pending(trial: &Trial<'_>) -> Verdict {
+    if !trial.profile().states.contains(&State::Terminated) {
+        return Ok(());
+    }
+    let wanted = trial.wanted("a")?;
+    trial.cut_off(&wanted, Stage::Handover).await?;
+    trial
+        .stage(Control::SetState(&wanted.id, State::Terminated))
+        .await?;
     trial.created(&wanted.again()).await?;
     Ok(())
 }

@@ -217,6 +217,21 @@ pub(super) async fn get_without_an_address_is_started_but_not_running(trial: &Tr
     Ok(())
 }
 
+pub(super) async fn get_knows_when_it_was_created(trial: &Trial<'_>) -> Verdict {
+    let instance = trial.created(&trial.wanted("a")?).await?;
+    let seen = trial.got(&instance).await?;
+    let Some(created_at) = seen.created_at else {
+        return Err(Broken("the time of creation is unknown".into()));
+    };
+    // The remote's clock may be off, but not by a day.
+    let off = created_at.duration_since(jiff::Timestamp::now()).abs();
+    must!(
+        off < jiff::SignedDuration::from_hours(24),
+        "created at {created_at}, says the backend"
+    );
+    Ok(())
+}
+
 pub(super) async fn get_probes_only_when_asked(trial: &Trial<'_>) -> Verdict {
     let instance = trial.created(&trial.wanted("a")?).await?;
     let mut request = trial.read(&instance.id, Some(instance.mark.incarnation));

@@ -125,7 +125,7 @@ impl Mutant {
         let world = self.memory.world();
         let (before, damaged) = world.look(|world| {
             (
-                world.record(&id).and_then(|record| record.mark.clone()),
+                world.record(&id).cloned(),
                 world.secondary(&id).any(|left| !left.intact),
             )
         })?;
@@ -168,7 +168,7 @@ impl Mutant {
         request: &NewInstance,
         id: &NativeId,
         mut created: Created,
-        before: Option<Mark>,
+        before: Option<Record>,
         damaged: bool,
     ) -> Result<Created, Error> {
         let world = self.memory.world();
@@ -189,7 +189,17 @@ impl Mutant {
                     }
                 })?;
             }
-            if let Some(before) = before
+            if let Some(before) = &before
+                && before.power == Power::Terminated
+                && self.breaks("create_revives_what_ended_while_pending")
+            {
+                world.edit(|world| {
+                    if let Some(record) = world.record_mut(id) {
+                        record.power = before.power;
+                    }
+                })?;
+            }
+            if let Some(before) = before.and_then(|record| record.mark)
                 && created.adopted == Adopted::Pending
                 && self.breaks("adoption_gives_the_new_incarnation")
             {

@@ -64,6 +64,9 @@ impl Mutant {
         if self.breaks("get_finds_what_was_created") {
             instance.mark.given.clear();
         }
+        if self.breaks("get_knows_when_it_was_created") {
+            instance.created_at = None;
+        }
         if self.breaks("labels_are_reported_as_given") {
             instance.labels.retain(|_, value| !value.is_empty());
         }

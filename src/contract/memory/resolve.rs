@@ -1,0 +1,126 @@
+//! Resolve of the reference backend: what a specification means here, and all that is wrong with it.
+//!
+//! It must not look at the world. Invariant: a value that is not known is refused, never ignored.
+
+use std::collections::BTreeSet;
+
+use super::{Memory, Place};
+use crate::contract::spec::{Fact, Facts};
+use crate::contract::{Problem, Resolved, Specification};
+
+/// Refuses a value that is not one of those known.
+fn known(fact: Fact, given: Option<&String>, known: &BTreeSet<String>, problems: &mut Vec<Problem>) {
+    let Some(given) = given else {
+        return;
+    };
+    let way_out = if known.is_empty() {
+        "this backend has none; leave it out".to_owned()
+    } else {
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
+        format!("choose one of: {}", known.join(", "))
+    };
+    if !known.contains(given) {
+        problems.push(Problem {
+            fact,
+            message: format!("{fact} \"{given}\" is not known: {way_out}"),
+        });
+    }
+}
+
+impl Memory {
+    pub(super) fn resolved(&self, specification: &Specification) -> Result<Resolved, Vec<Problem>> {
+        let Specification { key, given, labels } = specification;
+        let mut problems = Vec::new();
+        if key.name.as_str().len() > LONGEST_NAME {
+            problems.push(Problem {
+                fact: Fact::Name,
+                message: format!(
+                    "name \"{}\" is too long for this backend: at most {LONGEST_NAME} characters",
+                    key.name
+                ),
+            });
+        }
+        let zone = self.zone(given.zone.as_ref(), &mut problems);
+        known(
+            Fact::Region,
+            given.region.as_ref(),
+            &BTreeSet::new(),
+            &mut problems,
+        );
+        known(
+            Fact::MachineType,
+            given.machine_type.as_ref(),
+            &self.settings.machine_types,
+            &mut problems,
+        );
+        known(
+            Fact::Image,
+            given.image.as_ref(),
+            &self.settings.images,
+            &mut problems,
+        );
+        if given.spot == Some(true) && !self.settings.spot {
+            problems.push(Problem {
+                fact: Fact::Spot,
+                message: "placement.spot = true cannot be honoured by this backend: leave it out".to_owned(),
+            });
+        }
+        for key in labels.keys().filter(|key| key.starts_with("egress-proxy")) {
+            problems.push(Problem {
+                fact: Fact::Labels,
+                message: format!("the label \"{key}\" is the provider's own: choose another key"),
+            });
+        }
+        let facts = Facts {
+            zone,
+            spot: given.spot.filter(|spot| *spot),
+            allowed_cidrs: given.allowed_cidrs.clone().or_else(|| Some(loopback())),
+            ..given.clone()
+        }
+        .with_common_defaults();
+        let placed = facts.zone.as_deref().and_then(|zone| Place::in_zone(zone, key));
+        match placed {
+            Some((id, _)) if problems.is_empty() => Ok(Resolved {
+                id,
+                facts,
+                warnings: Vec::new(),
+            }),
+            _ => Err(problems),
+        }
+    }
+
+    /// The zone an instance with these facts belongs to.
+    fn zone(&self, given: Option<&String>, problems: &mut Vec<Problem>) -> Option<String> {
+        let mut zones = self.settings.zones.iter();
+        match (given, zones.next(), zones.next()) {
+            (Some(zone), ..) => {
+                known(Fact::Zone, Some(zone), &self.settings.zones, problems);
+                Some(zone.clone())
+            }
+            (None, Some(only), None) => Some(only.clone()),
+            (None, ..) => {
+                let zones: Vec<_> = self.settings.zones.iter().map(String::as_str).collect();
+                problems.push(Problem {
+                    fact: Fact::Zone,
+                    message: format!(
+                        "placement.zone is needed, since there is not exactly one: choose one of: {}",
+                        zones.join(", ")
+                    ),
+                });
+                None
+            }
+        }
+    }
+}
+
+/// The longest name the reference backend takes: shorter than the contract's own, as backends are.
+const LONGEST_NAME: usize = 50;
+
+/// Who may use a proxy that names nobody: this machine.
+fn loopback() -> Vec<ipnet::IpNet> {
+    [
+        ipnet::IpNet::new_assert(std::net::Ipv4Addr::new(127, 0, 0, 0).into(), 8),
+        ipnet::IpNet::new_assert(std::net::Ipv6Addr::LOCALHOST.into(), 128),
+    ]
+    .to_vec()
+}
