@@ -81,6 +81,7 @@ pub fn init(provider: &str) {
 pub struct Hclog<W> {
     module: String,
     output: W,
+    ids: fn() -> Vec<(&'static str, String)>,
 }
 
 impl<O: io::Write, W: Fn() -> O> Hclog<W> {
@@ -89,7 +90,15 @@ impl<O: io::Write, W: Fn() -> O> Hclog<W> {
         Self {
             module: format!("provider.{provider}"),
             output,
+            ids: Vec::new,
         }
+    }
+
+    /// With what `ids` says of where the current thread is, such as a trace's id, in every line.
+    #[must_use]
+    pub fn with_ids(mut self, ids: fn() -> Vec<(&'static str, String)>) -> Self {
+        self.ids = ids;
+        self
     }
 }
 
@@ -205,6 +214,11 @@ where
             }
             around.insert("span".to_owned(), span.name().into());
         }
+        around.extend(
+            (self.ids)()
+                .into_iter()
+                .map(|(name, id)| (name.to_owned(), id.into())),
+        );
         around.extend(fields.fields);
         let message = fields.message.unwrap_or_default();
         let target = event.metadata().target();
@@ -324,6 +338,19 @@ mod tests {
         assert_eq!(line["port"], 3128);
         assert_eq!(line["ok"], true);
         assert_eq!(line["span"], "outer");
+    }
+
+    #[test]
+    fn a_line_says_where_it_comes_from() {
+        let sink = Sink::default();
+        let output = sink.clone();
+        let layer =
+            Hclog::new("toy", move || output.clone()).with_ids(|| vec![("traceID", "0af7".to_owned())]);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!("x");
+        });
+        let line: Json = serde_json::from_slice(&sink.0.lock().unwrap()).unwrap();
+        assert_eq!(line["traceID"], "0af7");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower_service::Service as _;
+use tracing::{Instrument as _, Span};
 
 use crate::plugin::attendance::Attendance;
 use crate::plugin::companions::Companions;
@@ -271,6 +272,18 @@ impl Server {
     }
 }
 
+/// What stands around everything that is logged for a call: its name, and the trace that the host
+/// says it belongs to.
+fn span<B>(request: &http::Request<B>) -> Span {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    tracing::debug_span!(
+        "rpc",
+        rpc = request.uri().path().rsplit('/').next(),
+        traceparent = header("traceparent"),
+        tracestate = header("tracestate"),
+    )
+}
+
 /// Every service of the server.
 #[derive(Clone)]
 struct Routes(Arc<Services>);
@@ -308,7 +321,10 @@ impl hyper::service::Service<http::Request<Incoming>> for Routes {
     fn call(&self, request: http::Request<Incoming>) -> Answer {
         let service = request.uri().path().split('/').nth(1).unwrap_or_default();
         match service {
-            "tfplugin6.Provider" => self.0.provider.clone().call(request),
+            "tfplugin6.Provider" => {
+                let span = span(&request);
+                Box::pin(self.0.provider.clone().call(request).instrument(span))
+            }
             "plugin.GRPCController" => self.0.controller.clone().call(request),
             "plugin.GRPCBroker" => self.0.broker.clone().call(request),
             "plugin.GRPCStdio" => self.0.stdio.clone().call(request),
