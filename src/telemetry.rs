@@ -149,4 +149,10 @@ impl SpanIds {
             })
         })
     }
+
+    /// The same as the fields of a log line.
+    #[must_use]
+    pub fn fields() -> Vec<(&'static str, String)> {
+        Self::current().map_or_else(Vec::new, |ids| vec![("traceID", ids.trace), ("spanID", ids.span)])
+    }
 }

@@ -21,4 +21,5 @@ mod run;
 mod scale;
 mod scripts;
 mod shared;
+mod telemetry;
 mod workspace;
