@@ -336,3 +336,46 @@ impl hyper::service::Service<http::Request<Incoming>> for Routes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+    use crate::plugin::log::Hclog;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_calls_span_has_its_name_and_the_hosts_trace() {
+        const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let sink = Sink::default();
+        let output = sink.clone();
+        let layer = Hclog::new("toy", move || output.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let request =
+                http::Request::post("/tfplugin6.Provider/ReadResource").header("traceparent", PARENT);
+            span(&request.body(()).unwrap()).in_scope(|| tracing::info!("x"));
+        });
+        let line: serde_json::Value = serde_json::from_slice(&sink.0.lock().unwrap()).unwrap();
+        assert_eq!(
+            (&line["rpc"], &line["traceparent"]),
+            (&"ReadResource".into(), &PARENT.into())
+        );
+        assert!(line["tracestate"].is_null(), "{line}");
+    }
+}
