@@ -11,16 +11,18 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::Layer as _;
 
 use crate::config::{Config, Environment};
+use crate::contract::observe::Meter;
 use crate::plugin::diagnostics::Diagnostics;
 use crate::plugin::log::{self, Hclog};
 use crate::plugin::{ServeError, ServeOptions};
 use crate::registry;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{SpanIds, Telemetry};
 use crate::terraform::EgressProvider;
 
 /// Where a registry has the provider.
@@ -185,7 +187,10 @@ fn serve(debug: bool, streams: &mut Streams<'_>) -> Exit {
         provider_address: SOURCE_ADDRESS.to_owned(),
     };
     let served = match crate::plugin::runtime() {
-        Ok(runtime) => runtime.block_on(observed(options)),
+        Ok(runtime) => runtime.block_on(observed(async |meter| {
+            let provider = EgressProvider::new(Environment::OfProcess, meter);
+            crate::plugin::serve(provider, options).await
+        })),
         Err(error) => {
             streams.remark(&format!("The provider cannot start threads: {error}"));
             return Exit::Error;
@@ -210,16 +215,15 @@ fn serve(debug: bool, streams: &mut Streams<'_>) -> Exit {
     }
 }
 
-/// Serves with logs to the host, and with telemetry where the environment asks for it.
-async fn observed(options: ServeOptions) -> Result<(), ServeError> {
-    let log = Hclog::new(PROVIDER_NAME, std::io::stderr).with_filter(log::filter(PROVIDER_NAME));
+/// Does `work` with logs to the host, and with telemetry where the environment asks for it.
+async fn observed<T>(work: impl AsyncFnOnce(Arc<dyn Meter>) -> T) -> T {
+    let log = Hclog::new(PROVIDER_NAME, std::io::stderr).with_ids(SpanIds::fields);
     // Nobody else in this process installs a subscriber; without one there is nothing to see, and
-    // the provider works all the same.
-    let telemetry = Telemetry::install(log).unwrap_or_default();
-    let provider = EgressProvider::new(Environment::OfProcess, telemetry.meter());
-    let served = crate::plugin::serve(provider, options).await;
+    // the work is done all the same.
+    let telemetry = Telemetry::install(log.with_filter(log::filter(PROVIDER_NAME))).unwrap_or_default();
+    let output = work(telemetry.meter()).await;
     telemetry.flush().await;
-    served
+    output
 }
 
 /// What a person is told who starts the binary by hand.

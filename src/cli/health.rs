@@ -2,13 +2,11 @@
 //!
 //! Must not know any backend. Invariant: unhealthy (exit code 2) and not found out (1) are told apart.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use super::{Configured, Exit, Output, Streams};
-use crate::contract::observe::{Meter, Unmetered};
 use crate::contract::{BackendName, TargetHealth};
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics};
 use crate::registry;
@@ -58,30 +56,24 @@ fn collect(configured: &Configured, streams: &mut Streams<'_>) -> Result<Vec<Rep
                 .into(),
         );
     }
-    let meter: Arc<dyn Meter> = Arc::new(Unmetered);
-    let mut asked = Vec::new();
-    for (name, configured) in &backends {
-        if only.as_ref().is_some_and(|only| only != name) {
-            continue;
-        }
-        // A file knows every value: nothing in it waits for an apply.
-        if let Ok((backend, _)) = registry::open(name, configured, &meter) {
-            asked.push((name.clone(), backend));
-        }
-    }
     let runtime = crate::plugin::runtime().map_err(|error| {
         Diagnostics::from(Diagnostic::error("Threads cannot be started").detail(error.to_string()))
     })?;
-    let checks = asked.into_iter().map(|(name, backend)| async move {
-        let reports = backend.check().await;
-        let report = |health| Report {
-            backend: name.clone(),
-            kind: backend.profile().kind,
-            health,
-        };
-        reports.into_iter().map(report).collect::<Vec<_>>()
-    });
-    let reports = runtime.block_on(async {
+    let reports = runtime.block_on(super::observed(async |meter| {
+        let asked = backends
+            .iter()
+            .filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name))
+            // A file knows every value: nothing in it waits for an apply.
+            .filter_map(|(name, configured)| Some((name, registry::open(name, configured, &meter).ok()?.0)));
+        let checks = asked.map(|(name, backend)| async move {
+            let reports = backend.check().await;
+            let report = |health| Report {
+                backend: name.clone(),
+                kind: backend.profile().kind,
+                health,
+            };
+            reports.into_iter().map(report).collect::<Vec<_>>()
+        });
         let mut checks = Box::pin(join_all(checks));
         match within(PATIENCE, "the health checks", &mut checks).await {
             Ok(reports) => Ok(reports),
@@ -90,7 +82,7 @@ fn collect(configured: &Configured, streams: &mut Streams<'_>) -> Result<Vec<Rep
                 bounded(&Limits::after(BUDGET), checks).await
             }
         }
-    });
+    }));
     match reports {
         Ok(reports) => Ok(reports.into_iter().flatten().collect()),
         Err(interrupted) => Err(Diagnostic::error("The health was not found out")
