@@ -139,7 +139,7 @@ async fn only_listed_destinations_are_reached() {
         ..open_to("127.0.0.0/8", &[v4.port(), v6.port()])
     };
     let (p4, p6) = (v4.port(), v6.port());
-    for (name, listed, url, status) in [
+    let cases = [
         (
             "other",
             &[".example.com"][..],
@@ -166,9 +166,11 @@ async fn only_listed_destinations_are_reached() {
             DENIED,
         ),
         ("none", &[], format!("http://127.0.0.1:{p4}/"), DENIED),
-    ] {
-        let proxy = rig.proxy(name, listing(listed)).await;
-        let answer = Client::of(&proxy).get(&url, "").await;
+    ];
+    // Each proxy takes seconds to stop: they are asked, and stopped, together.
+    let asked = cases.iter().map(|(name, listed, url, status)| async {
+        let (status, proxy) = (*status, rig.proxy(name, listing(listed)).await);
+        let answer = Client::of(&proxy).get(url, "").await;
         assert_eq!(answer.status, status, "{listed:?} {url}: {answer:?}");
         if status == DENIED {
             let host = url.trim_start_matches("http://").trim_end_matches('/');
@@ -179,7 +181,8 @@ async fn only_listed_destinations_are_reached() {
             );
         }
         rig.delete(&proxy).await.expect("deleted");
-    }
+    });
+    futures_util::future::join_all(asked).await;
 }
 
 #[tokio::test]

@@ -125,7 +125,7 @@ impl Machine {
         accepted: &Accepted,
     ) -> Result<Created, Error> {
         // A Squid whose directory somebody removed still has the port, and would read the new files.
-        squid::stop(&held.place().conf(), None).await?;
+        squid::stop(held.place()).await?;
         let mark = Mark {
             key: request.key.clone(),
             uid: request.uid,
@@ -179,7 +179,7 @@ impl Machine {
                     .await?;
             }
             (Adopted::SameSpec | Adopted::Pending | Adopted::No, _) => {
-                squid::stop(&held.place().conf(), record.process.as_ref()).await?;
+                squid::stop(held.place()).await?;
                 self.start(held, &mut record, policy, passwords, installed)
                     .await?;
             }
@@ -223,7 +223,7 @@ impl Machine {
             let policy = policy(&record.mark.facts)?;
             let passwords = policy.username().map_or(Passwords::None, |_| Passwords::Keep);
             let installed = squid::installed(self.config().squid().map(Into::into)).await?;
-            squid::stop(&place.conf(), record.process.as_ref()).await?;
+            squid::stop(&place).await?;
             self.start(&held, &mut record, &policy, passwords, &installed)
                 .await?;
         }

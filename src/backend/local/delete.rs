@@ -19,14 +19,14 @@ impl Machine {
         };
         let Some(held) = self.hold_existing(&place).await? else {
             let gone = nothing(Deleted::Gone)?;
-            squid::stop(&place.conf(), None).await?;
+            squid::stop(&place).await?;
             return Ok(gone);
         };
         let record = match held.look().await? {
             Entry::Absent => {
                 let gone = nothing(Deleted::Gone)?;
                 // Of a proxy whose directory was removed by hand, or that was never published.
-                squid::stop(&place.conf(), None).await?;
+                squid::stop(&place).await?;
                 held.disk("sweep", store::sweep).await?;
                 return Ok(gone);
             }
@@ -51,7 +51,7 @@ impl Machine {
     pub(super) async fn remove_all(&self, held: &Held, mut record: Record) -> Result<(), Error> {
         record.deleting = true;
         held.write(&record).await?;
-        squid::stop(&held.place().conf(), record.process.as_ref()).await?;
+        squid::stop(held.place()).await?;
         let service = record.service;
         seam::disk("remove shared memory", move || {
             store::remove_shared_memory(&service)

@@ -133,9 +133,9 @@ enum Seen {
 
 /// A Squid whose directory is gone.
 fn orphan(place: &Place) -> Result<Option<u32>, Error> {
-    let running = process::running_with(&place.conf())
+    let alive = process::alive(&place.conf(), &place.passwords())
         .map_err(|error| classify::process(error, "read the process table"))?;
-    Ok(running.first().map(|identity| identity.pid))
+    Ok(alive.squids.first().map(|squid| squid.pid))
 }
 
 /// Whether the proxy answers; what else the port may be connected to, its own process has it.

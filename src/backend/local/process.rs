@@ -1,18 +1,17 @@
 //! Which process a proxy is, and signals to exactly that one.
 //!
-//! It must not start anything or wait. Invariant: nothing is signalled that was not recognised first,
-//! by number, start and boot, or by the configuration in its arguments; a number alone is never enough.
+//! It must not start anything or wait. Invariant: nothing is signalled that was not recognised first by
+//! the proxy's own paths in its arguments; a number, recorded or not, is never enough.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::procfs;
 use super::record::{Identity, Liveness};
+use crate::squid::release::PASSWORD_HELPER;
 
 /// The identity of a process that was just started.
 pub(super) fn identify(pid: u32) -> io::Result<Identity> {
@@ -67,29 +66,56 @@ fn names_conf(arguments: &[Vec<u8>], conf: &Path) -> bool {
         .any(|pair| pair[0] == b"-f" && pair[1] == conf.as_os_str().as_bytes())
 }
 
-/// Every living process that was started with this configuration, recorded or not: an earlier
-/// operation may have been cut off between the start and the record.
-pub(super) fn running_with(conf: &Path) -> io::Result<Vec<Identity>> {
-    let boot_id = procfs::boot_id()?;
-    Ok(procfs::processes()?
-        .into_iter()
-        .filter(|stat| !stat.is_dead() && runs(stat.pid, conf))
-        .map(|stat| Identity {
-            pid: stat.pid,
-            start_time: stat.start_time,
-            boot_id: boot_id.clone(),
-        })
-        .collect())
+/// The living processes of one proxy, recorded or not: an operation may have been cut off between the
+/// start and the record, and a Squid that is killed leaves its helpers for a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Alive {
+    /// Squid itself.
+    pub(super) squids: Vec<Identity>,
+    /// What verifies passwords for it, in sessions of their own.
+    pub(super) helpers: Vec<Identity>,
 }
 
-/// Whether anything of the process's group is alive: Squid's helpers are in it.
-pub(super) fn group_is_alive(identity: &Identity) -> io::Result<bool> {
-    if procfs::boot_id()? != identity.boot_id {
-        return Ok(false);
+impl Alive {
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Identity> {
+        self.squids.iter().chain(&self.helpers)
     }
-    Ok(procfs::processes()?
-        .iter()
-        .any(|stat| stat.group == identity.pid && !stat.is_dead()))
+}
+
+/// Finds them by their arguments.
+pub(super) fn alive(conf: &Path, passwords: &Path) -> io::Result<Alive> {
+    let boot_id = procfs::boot_id()?;
+    let mut alive = Alive::default();
+    for stat in procfs::processes()? {
+        let arguments = procfs::arguments(stat.pid);
+        let kind = if names_conf(&arguments, conf) {
+            &mut alive.squids
+        } else if names_passwords(&arguments, passwords) {
+            &mut alive.helpers
+        } else {
+            continue;
+        };
+        if !stat.is_dead() {
+            kind.push(Identity {
+                pid: stat.pid,
+                start_time: stat.start_time,
+                boot_id: boot_id.clone(),
+            });
+        }
+    }
+    Ok(alive)
+}
+
+fn names_passwords(arguments: &[Vec<u8>], passwords: &Path) -> bool {
+    // Squid puts its helpers' names in parentheses.
+    let is_helper = |name: &[u8]| {
+        let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
+        name.strip_prefix(b"(")
+            .unwrap_or(name)
+            .starts_with(PASSWORD_HELPER.as_bytes())
+    };
+    matches!(arguments, [name, file] if is_helper(name) && file == passwords.as_os_str().as_bytes())
 }
 
 /// What to tell a process.
@@ -99,6 +125,8 @@ pub(super) enum Order {
     Terminate,
     /// Go on, where a signal paused it.
     Continue,
+    /// End now.
+    Kill,
 }
 
 /// Tells exactly this process; one that ended meanwhile is no error.
@@ -106,6 +134,7 @@ pub(super) fn tell(identity: &Identity, order: Order) -> io::Result<()> {
     let signal = match order {
         Order::Terminate => Signal::TERM,
         Order::Continue => Signal::CONT,
+        Order::Kill => Signal::KILL,
     };
     let Some(pid) = pid(identity.pid) else {
         return Ok(());
@@ -120,15 +149,6 @@ pub(super) fn tell(identity: &Identity, order: Order) -> io::Result<()> {
         Err(error) => Err(error),
     };
     ended_is_fine(sent)
-}
-
-/// Kills whatever is left of the process and its helpers. A group keeps its number for as long as it
-/// has a member, so that what is alive in it is the process's own.
-pub(super) fn kill_group(identity: &Identity) -> io::Result<()> {
-    match pid(identity.pid) {
-        Some(group) if group_is_alive(identity)? => ended_is_fine(kill_process_group(group, Signal::KILL)),
-        _ => Ok(()),
-    }
 }
 
 fn is_still(identity: &Identity) -> bool {
@@ -209,6 +229,30 @@ mod tests {
     }
 
     #[test]
+    fn helpers_are_known_by_their_name_and_file() {
+        let arguments = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| word.as_bytes().to_vec())
+                .collect::<Vec<_>>()
+        };
+        for (words, ours) in [
+            (&["(basic_ncsa_auth)", "/s/a/passwd"][..], true),
+            (&["/usr/lib/squid/basic_ncsa_auth", "/s/a/passwd"], true),
+            (&["(basic_ncsa_auth)", "/s/b/passwd"], false),
+            (&["vi", "/s/a/passwd"], false),
+            (&["basic_ncsa_auth", "/s/a/passwd", "x"], false),
+            (&[], false),
+        ] {
+            assert_eq!(
+                names_passwords(&arguments(words), Path::new("/s/a/passwd")),
+                ours,
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_stranger_with_the_number_is_not_signalled() {
         let own = identify(std::process::id()).expect("it runs");
         let stranger = Identity {
@@ -220,6 +264,5 @@ mod tests {
         tell(&own, Order::Continue).expect("it goes on");
         let gone = Identity { pid: u32::MAX, ..own };
         tell(&gone, Order::Terminate).expect("nothing to do");
-        kill_group(&gone).expect("nothing to do");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It must not know marks. Invariants: what is started outlives us and shares nothing with us, neither
 //! terminal nor environment nor descriptors; it counts as started once its own sockets listen; it
-//! counts as stopped once nothing of its process group is alive.
+//! counts as stopped once neither it nor a helper of it is alive.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,12 +16,12 @@ use tokio::process::{Child, Command};
 use super::account::{self, Account};
 use super::place::Place;
 use super::ports::{self, Opened};
-use super::process::{self, Order};
+use super::process::{self, Alive, Order};
 use super::record::Identity;
 use super::{classify, seam, store};
 use crate::contract::Error;
 use crate::squid::{ConfPath, release};
-use crate::transport::call::{self, Interrupted, Interval, Limits, Look, Unfinished};
+use crate::transport::call::{self, Interval, Limits, Look, Unfinished};
 
 /// Where else than on `PATH` Squid may be: `PATH` of an ordinary user has no `sbin`.
 const MORE_DIRS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/squid/sbin"];
@@ -310,42 +310,33 @@ async fn ended(
 }
 
 /// Stops a proxy's processes: in order, and by force what does not end in time.
-pub(super) async fn stop(conf: &Path, recorded: Option<&Identity>) -> Result<(), Error> {
-    let looked = conf.to_owned();
-    let running = seam::disk("find processes", move || {
-        process::running_with(&looked).map_err(|error| classify::process(error, "read the process table"))
-    })
-    .await?;
-    // A recorded process that ended may have left helpers in its group.
-    let mut targets = running;
-    targets.extend(
-        recorded
-            .filter(|recorded| !targets.contains(recorded))
-            .cloned()
-            .into_iter()
-            .collect::<Vec<_>>(),
-    );
-    for target in &targets {
-        tell(target, Order::Terminate).await?;
+pub(super) async fn stop(place: &Place) -> Result<(), Error> {
+    let running = alive(place).await?;
+    for squid in &running.squids {
+        tell(squid, Order::Terminate).await?;
         // A paused process ends only once it goes on.
-        tell(target, Order::Continue).await?;
+        tell(squid, Order::Continue).await?;
     }
-    for target in targets {
-        if gone(&target, STOP_BUDGET).await?.is_ok() {
-            continue;
-        }
-        let killed = target.clone();
-        seam::disk("kill squid", move || {
-            process::kill_group(&killed).map_err(|error| classify::process(error, "kill Squid"))
-        })
-        .await?;
-        if let Err(status) = gone(&target, KILL_BUDGET).await? {
-            return Err(Error::transient(format!(
-                "Squid cannot be stopped, not even by force: {status}"
-            )));
-        }
+    // Helpers end by themselves when their Squid does.
+    if gone(place, STOP_BUDGET).await?.is_ok() {
+        return Ok(());
     }
-    Ok(())
+    for process in alive(place).await?.all() {
+        tell(process, Order::Kill).await?;
+    }
+    gone(place, KILL_BUDGET)
+        .await?
+        .map_err(|status| Error::transient(format!("Squid cannot be stopped, not even by force: {status}")))
+}
+
+/// The proxy's processes.
+async fn alive(place: &Place) -> Result<Alive, Error> {
+    let place = place.clone();
+    seam::disk("find processes", move || {
+        process::alive(&place.conf(), &place.passwords())
+            .map_err(|error| classify::process(error, "read the process table"))
+    })
+    .await
 }
 
 /// Tells exactly this process.
@@ -358,28 +349,22 @@ pub(super) async fn tell(target: &Identity, order: Order) -> Result<(), Error> {
     .await
 }
 
-/// Waits until nothing of the process's group is alive; `Err` inside says what still is.
-async fn gone(target: &Identity, budget: Duration) -> Result<Result<(), String>, Error> {
+/// Waits until nothing of the proxy is alive; `Err` inside says what still is.
+async fn gone(place: &Place, budget: Duration) -> Result<Result<(), String>, Error> {
     let limits = Limits::after(budget);
-    let looks = call::poll(&limits, LOOKS, || {
-        let target = target.clone();
-        seam::disk("look at processes", move || {
-            let alive = process::group_is_alive(&target)
-                .map_err(|error| classify::process(error, "read the process table"))?;
-            Ok(if alive {
-                Look::Pending(format!("process {} or a helper of it is alive", target.pid))
-            } else {
-                Look::Done(())
-            })
+    let looks = call::poll(&limits, LOOKS, || async {
+        let alive = alive(place).await?;
+        let pids: Vec<_> = alive.all().map(|process| process.pid.to_string()).collect();
+        Ok(if pids.is_empty() {
+            Look::Done(())
+        } else {
+            Look::Pending(format!("still alive: process {}", pids.join(", ")))
         })
     });
     match looks.await {
         Ok(()) => Ok(Ok(())),
         Err(Unfinished::Failed { error, .. }) => Err(error),
-        Err(Unfinished::Interrupted {
-            by: Interrupted::Deadline | Interrupted::Cancelled,
-            last,
-        }) => Ok(Err(last.unwrap_or_default())),
+        Err(Unfinished::Interrupted { last, .. }) => Ok(Err(last.unwrap_or_default())),
     }
 }
 
