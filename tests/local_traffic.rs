@@ -168,9 +168,10 @@ async fn only_listed_destinations_are_reached() {
         ("none", &[], format!("http://127.0.0.1:{p4}/"), DENIED),
     ];
     // Each proxy takes seconds to stop: they are asked, and stopped, together.
-    let asked = cases.iter().map(|(name, listed, url, status)| async {
-        let (status, proxy) = (*status, rig.proxy(name, listing(listed)).await);
-        let answer = Client::of(&proxy).get(url, "").await;
+    let (rig, listing) = (&rig, &listing);
+    let asked = cases.into_iter().map(|(name, listed, url, status)| async move {
+        let proxy = rig.proxy(name, listing(listed)).await;
+        let answer = Client::of(&proxy).get(&url, "").await;
         assert_eq!(answer.status, status, "{listed:?} {url}: {answer:?}");
         if status == DENIED {
             let host = url.trim_start_matches("http://").trim_end_matches('/');
