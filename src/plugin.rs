@@ -26,5 +26,6 @@ mod tls;
 pub mod types;
 pub mod value;
 
+pub use panic::report_crashes;
 pub use server::{ServeError, ServeOptions, runtime, serve};
 pub use tls::TlsError;

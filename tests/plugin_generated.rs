@@ -1,4 +1,4 @@
-//! The committed code in `src/plugin/generated` (server) and `tests/plugin_support/generated` (the tests' client)
+//! The committed code in `src/plugin/generated` (server) and `tests/plugin/generated` (the tests' client)
 //! is what `proto/` generates. `UPDATE_GENERATED=1 cargo test --test plugin_generated` rewrites it.
 //!
 //! No protoc is needed, here or in a build: protox reads the proto files.
@@ -99,5 +99,5 @@ fn the_committed_server_code_is_what_proto_generates() {
 
 #[test]
 fn the_committed_client_code_is_what_proto_generates() {
-    check(&root().join("tests/plugin_support/generated"), false);
+    check(&root().join("tests/plugin/generated"), false);
 }

@@ -82,8 +82,11 @@ impl<F: Future> Future for Contained<F> {
     }
 }
 
-/// Installs the hook that tells contained panics from those that end a thread or the process.
-pub(crate) fn install_hook() {
+/// Makes a panic that ends a thread or the process print what hosts recognise as a crash. [`serve`]
+/// does this too; a program calls it first of all, so that a crash before is told as well.
+///
+/// [`serve`]: crate::plugin::serve
+pub fn report_crashes() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| panic::set_hook(Box::new(hook)));
 }
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     fn run<F: Future>(future: F) -> Result<F::Output, Panic> {
-        install_hook();
+        report_crashes();
         tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap()

@@ -33,7 +33,7 @@ use crate::plugin::generated::grpc_health::health_server::HealthServer;
 use crate::plugin::generated::tfplugin6::provider_server::ProviderServer;
 use crate::plugin::handshake::{self, Environment};
 use crate::plugin::listener::{Io, Listener};
-use crate::plugin::panic;
+use crate::plugin::panic::report_crashes;
 use crate::plugin::provider::Provider;
 use crate::plugin::service::Service;
 use crate::plugin::signals::{Signal, Signals};
@@ -107,7 +107,7 @@ pub async fn serve(provider: impl Provider, options: ServeOptions) -> Result<(),
     } else if !environment.is_plugin {
         return Err(ServeError::NotStartedByHost);
     }
-    panic::install_hook();
+    report_crashes();
     let mut signals = Signals::listen().map_err(ServeError::Signals)?;
     let tls = environment
         .client_certificate

@@ -14,7 +14,7 @@ use egress::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
 use egress::plugin::provider::*;
 use egress::plugin::schema::{Attribute, Block, Schema};
 use egress::plugin::value::Value;
-use egress::plugin::{ServeError, ServeOptions, log, runtime, serve};
+use egress::plugin::{ServeError, ServeOptions, log, report_crashes, runtime, serve};
 
 struct Toy;
 
@@ -92,6 +92,10 @@ impl Provider for Toy {
 fn main() -> ExitCode {
     let debug = std::env::args().any(|argument| argument == "-debug");
     log::init("toy");
+    if std::env::args().any(|argument| argument == "-crash") {
+        report_crashes();
+        panic!("the toy broke");
+    }
     let options = ServeOptions {
         debug,
         provider_address: "acme/toy".to_owned(),

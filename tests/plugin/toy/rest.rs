@@ -35,6 +35,8 @@ impl DataSource for Echo {
         if state.get("input").as_str() == Some("trace") {
             state.set("payload", call.traceparent().unwrap_or("none"));
         } else if state.get("input").as_str() == Some("wait") {
+            let _guard = Guard;
+            tracing::info!("waiting");
             call.cancelled().await;
             state.set("payload", "stopped");
         } else if let Some(bytes) = state.get("bytes").as_i64() {
@@ -45,6 +47,15 @@ impl DataSource for Echo {
             state,
             ..ReadDataResponse::default()
         }
+    }
+}
+
+/// Says that its call is over.
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        tracing::info!("given up");
     }
 }
 
