@@ -450,7 +450,8 @@ async fn names_that_there_are_not_are_diagnostics() {
     };
     macro_rules! asks {
         ($($call:ident: $module:ident { $name:ident }),* $(,)?) => {$(
-            let request = $module::Request { $name: type_name.clone(), ..Default::default() };
+            let mut request = $module::Request::default();
+            request.$name.clone_from(&type_name);
             told(&client.$call(request).await.expect("an answer").into_inner().diagnostics);
         )*};
     }

@@ -255,3 +255,110 @@ pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {
     // Strings always serialize, and writing to memory does not fail.
     drop(serde_json::to_writer(out, text));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Value {
+        Value::Number(text.parse().unwrap())
+    }
+
+    #[test]
+    fn values_are_written_as_go_cty_writes_them() {
+        let object = Type::object([("a", Type::String), ("b", Type::Tuple(vec![Type::Bool]))]);
+        for (value, ty, json) in [
+            (Value::Null, Type::String, "null"),
+            (true.into(), Type::Bool, "true"),
+            (number("0.1"), Type::Number, "0.1"),
+            (
+                number("123456789012345678901234567890"),
+                Type::Number,
+                "123456789012345678901234567890",
+            ),
+            ("a\"b".into(), Type::String, r#""a\"b""#),
+            (vec![1u8, 2].into(), Type::set(Type::Number), "[1,2]"),
+            (
+                Value::object([("k", true)]),
+                Type::map(Type::Bool),
+                r#"{"k":true}"#,
+            ),
+            (
+                Value::object([("a", Value::Null), ("b", vec![true].into())]),
+                object,
+                r#"{"a":null,"b":[true]}"#,
+            ),
+            (
+                Value::Dynamic(Box::new(Type::list(Type::Bool)), Box::new(vec![false].into())),
+                Type::Dynamic,
+                r#"{"value":[false],"type":["list","bool"]}"#,
+            ),
+        ] {
+            assert_eq!(String::from_utf8(encode(&value, &ty).unwrap()).unwrap(), json);
+            assert_eq!(decode(json.as_bytes(), &ty, Fit::Exact), Ok(value), "{json}");
+        }
+    }
+
+    #[test]
+    fn what_json_has_no_form_for_is_an_error() {
+        assert!(encode(&Value::unknown(), &Type::String).is_err());
+        assert!(encode(&Value::Number(Number::INFINITY), &Type::Number).is_err());
+    }
+
+    #[test]
+    fn numbers_are_taken_from_their_text() {
+        for text in [
+            "0.10000000000000000000000000001",
+            "18446744073709551616",
+            "1e1000000",
+            "-1.5E-7",
+        ] {
+            assert_eq!(
+                decode(text.as_bytes(), &Type::Number, Fit::Exact),
+                Ok(number(text))
+            );
+        }
+    }
+
+    #[test]
+    fn primitives_are_taken_from_each_others_text() {
+        for (json, ty, value) in [
+            (r#""12""#, Type::Number, number("12")),
+            (r#""true""#, Type::Bool, true.into()),
+            ("12", Type::String, "12".into()),
+            ("false", Type::String, "false".into()),
+        ] {
+            assert_eq!(decode(json.as_bytes(), &ty, Fit::Exact), Ok(value), "{json}");
+        }
+        for (json, ty) in [
+            ("1", Type::Bool),
+            ("true", Type::Number),
+            (r#""x""#, Type::Number),
+            ("[]", Type::String),
+        ] {
+            assert!(decode(json.as_bytes(), &ty, Fit::Exact).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_stored_may_differ_from_the_type() {
+        let ty = Type::object([("a", Type::Bool), ("b", Type::Bool)]);
+        let json = br#"{"a":true,"c":{"deep":[[[]]]}}"#;
+        let loose = decode(json, &ty, Fit::Loose).unwrap();
+        assert_eq!(loose, Value::object([("a", true.into()), ("b", Value::Null)]));
+        assert!(decode(json, &ty, Fit::Exact).is_err());
+        let error = decode(br#"{"a":true,"b":{}}"#, &ty, Fit::Loose).unwrap_err();
+        assert_eq!(error.path().to_string(), "b");
+    }
+
+    #[test]
+    fn hostile_input_does_not_exhaust_the_stack() {
+        let deep = "[".repeat(1_000_000);
+        assert!(decode(deep.as_bytes(), &Type::Dynamic, Fit::Loose).is_err());
+        let mut dynamic = String::from("null");
+        for _ in 0..=MAX_DEPTH {
+            dynamic = format!(r#"{{"value":[{dynamic}],"type":["tuple",["dynamic"]]}}"#);
+        }
+        assert!(decode(dynamic.as_bytes(), &Type::Dynamic, Fit::Loose).is_err());
+    }
+}

@@ -155,7 +155,7 @@ impl BlockLayout {
             return;
         };
         let declared = self.content.ty();
-        *slot = match (*inner, *ty) {
+        *slot = match (inner, ty) {
             (Value::List(items), Type::Tuple(types)) => Value::List(
                 items
                     .into_iter()
@@ -326,5 +326,126 @@ fn undeclare(value: Value, declared: &Type) -> Value {
             Value::Map(entries.collect())
         }
         (value, _) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::schema::Attribute;
+
+    fn dynamic(ty: Type, value: impl Into<Value>) -> Value {
+        Value::Dynamic(Box::new(ty), Box::new(value.into()))
+    }
+
+    fn any() -> Block {
+        Block::new().attribute(Attribute::new("any", Type::Dynamic))
+    }
+
+    #[test]
+    fn where_there_is_no_block_each_nesting_has_its_own_nothing() {
+        let text = || Block::new().attribute(Attribute::string("text"));
+        let inner = text().block(NestedBlock::list("deep", text()));
+        let block = Block::new().blocks([
+            NestedBlock::single("single", text()),
+            NestedBlock::group("group", inner),
+            NestedBlock::list("list", text()),
+            NestedBlock::set("set", text()),
+            NestedBlock::map("map", text()),
+        ]);
+        let layout = Layout::of(&Schema::new(block));
+        let empty = Value::Map(BTreeMap::new());
+        let filled = layout.received(empty.clone());
+        assert_eq!(filled.get("single"), &Value::Null);
+        let group = Value::object([("text", Value::Null), ("deep", Value::List(vec![]))]);
+        assert_eq!(filled.get("group"), &group);
+        assert_eq!(filled.get("list"), &Value::List(vec![]));
+        assert_eq!(filled.get("set"), &Value::List(vec![]));
+        assert_eq!(filled.get("map"), &Value::Map(BTreeMap::new()));
+        assert_eq!(layout.sent(empty), Ok(filled));
+        assert_eq!(
+            layout.received(Value::Null),
+            Value::Null,
+            "a resource that is not there has no blocks"
+        );
+    }
+
+    #[test]
+    fn blocks_of_different_types_travel_as_a_tuple_or_an_object() {
+        let block = Block::new().blocks([NestedBlock::list("list", any()), NestedBlock::map("map", any())]);
+        let layout = Layout::of(&Schema::new(block));
+        assert_eq!(
+            layout.ty(),
+            &Type::object([("list", Type::Dynamic), ("map", Type::Dynamic)])
+        );
+        let own = Value::object([
+            (
+                "list",
+                Value::from(vec![
+                    Value::object([("any", dynamic(Type::Bool, true))]),
+                    Value::object([("any", dynamic(Type::list(Type::String), vec!["x"]))]),
+                    Value::object([("any", Value::Null)]),
+                ]),
+            ),
+            (
+                "map",
+                Value::object([("k", Value::object([("any", dynamic(Type::Number, 1i64))]))]),
+            ),
+        ]);
+        let any_of = |ty| Type::object([("any", ty)]);
+        let tuple = Type::Tuple(vec![
+            any_of(Type::Bool),
+            any_of(Type::list(Type::String)),
+            any_of(Type::Dynamic),
+        ]);
+        let items = vec![
+            Value::object([("any", Value::from(true))]),
+            Value::object([("any", Value::from(vec!["x"]))]),
+            Value::object([("any", Value::Null)]),
+        ];
+        let sent = Value::object([
+            ("list", dynamic(tuple, items)),
+            (
+                "map",
+                dynamic(
+                    Type::object([("k", any_of(Type::Number))]),
+                    Value::object([("k", Value::object([("any", 1i64)]))]),
+                ),
+            ),
+        ]);
+        assert_eq!(layout.sent(own.clone()), Ok(sent.clone()));
+        assert_eq!(layout.received(sent), own);
+    }
+
+    #[test]
+    fn such_blocks_nest() {
+        let outer = Block::new().block(NestedBlock::list("inner", any()));
+        let layout = Layout::of(&Schema::new(
+            Block::new().block(NestedBlock::list("outer", outer)),
+        ));
+        let inner = Value::object([("any", dynamic(Type::Bool, true))]);
+        let own = Value::object([("outer", vec![Value::object([("inner", vec![inner])])])]);
+        let sent = layout.sent(own.clone()).unwrap();
+        let bytes = crate::plugin::codec::msgpack::encode(&sent, layout.ty()).unwrap();
+        let back = crate::plugin::codec::msgpack::decode(&bytes, layout.ty()).unwrap();
+        assert_eq!(layout.received(back), own);
+    }
+
+    #[test]
+    fn unknown_blocks_stay_unknown() {
+        let layout = Layout::of(&Schema::new(Block::new().block(NestedBlock::list("list", any()))));
+        let unknown = Value::object([("list", Value::unknown())]);
+        assert_eq!(layout.received(unknown.clone()), unknown);
+        assert_eq!(layout.sent(unknown.clone()), Ok(unknown));
+    }
+
+    #[test]
+    fn the_elements_of_one_collection_must_agree() {
+        let list = Block::new().attribute(Attribute::list("any", Type::Dynamic));
+        let layout = Layout::of(&Schema::new(Block::new().block(NestedBlock::list("list", list))));
+        let mixed = vec![dynamic(Type::Bool, true), dynamic(Type::String, "x")];
+        let own = Value::object([("list", vec![Value::object([("any", mixed)])])]);
+        let error = layout.sent(own).unwrap_err();
+        assert_eq!(error.path().to_string(), "list[0].any");
     }
 }

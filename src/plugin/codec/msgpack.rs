@@ -552,3 +552,7 @@ fn write_unknown(out: &mut Vec<u8>, refinements: &Refinements) {
     put(encode::write_ext_meta(out, map.len() as u32, REFINED));
     out.extend_from_slice(&map);
 }
+
+#[cfg(test)]
+#[path = "msgpack_tests.rs"]
+mod tests;
