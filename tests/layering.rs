@@ -49,17 +49,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
 ];
 
 /// What only `plugin` may speak of: the wire.
-const WIRE: [&str; 9] = [
-    "tonic",
-    "prost",
-    "prost_types",
-    "tonic_prost",
-    "hyper",
-    "hyper_util",
-    "tower_service",
-    "rcgen",
-    "rmp",
-];
+const WIRE: [&str; 5] = ["tonic", "prost", "prost_types", "tonic_prost", "rmp"];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

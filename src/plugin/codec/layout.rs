@@ -151,9 +151,11 @@ impl BlockLayout {
 
     /// From a tuple or object of blocks to a list or map of them.
     fn unwrap(&self, slot: &mut Value) {
-        let Value::Dynamic(ty, inner) = std::mem::take(slot) else {
-            return;
-        };
+        let Value::Dynamic(ty, inner) = slot else { return };
+        let (ty, inner) = (
+            std::mem::replace(&mut **ty, Type::Dynamic),
+            std::mem::take(&mut **inner),
+        );
         let declared = self.content.ty();
         *slot = match (inner, ty) {
             (Value::List(items), Type::Tuple(types)) => Value::List(
