@@ -7,20 +7,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A layer, and the layers below it that it may import.
+/// A layer, and the layers below it that it may import. `plugin` is the bottom as well as the edge: its
+/// values, schemas and diagnostics are what configuration and semantics are made of.
 const LAYERS: [(&str, &[&str]); 11] = [
     ("plugin", &[]),
     ("contract", &[]),
     ("transport", &["contract"]),
     ("squid", &["contract"]),
     ("backend", &["contract", "transport", "squid"]),
-    ("config", &["contract"]),
+    ("config", &["contract", "plugin"]),
     (
         "registry",
-        &["contract", "transport", "squid", "backend", "config"],
+        &["contract", "plugin", "transport", "squid", "backend", "config"],
     ),
-    ("conformance", &["contract"]),
-    ("telemetry", &["contract", "plugin"]),
+    ("conformance", &["contract", "transport"]),
+    ("telemetry", &["contract", "plugin", "transport"]),
     (
         "terraform",
         &[
