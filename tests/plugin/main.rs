@@ -1,7 +1,6 @@
 //! The plugin layer as a host sees it: a process that is started, a handshake line, and calls over gRPC.
 //!
-//! Every call of the protocol is made by a client of our own, for no CLI at hand makes them all; what
-//! the real Terraform does with the same provider is in `terraform.rs`. Nothing here waits for time to
+//! Every call of the protocol is made by a client of our own, for no CLI at hand makes them all. Nothing here waits for time to
 //! pass: what must come is waited for, and a process that should end is waited for to end.
 
 mod generated;

@@ -1,7 +1,7 @@
 //! What the provider says of itself: metadata, schemas, identity schemas, functions.
 //!
 //! Must not know any call that does something. Invariant: the answers depend on nothing but the
-//! provider's code, so the schemas are encoded once and the bytes given out again.
+//! provider's code, and are the same bytes every time.
 
 use crate::plugin::convert;
 use crate::plugin::generated::tfplugin6::{
