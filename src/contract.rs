@@ -9,6 +9,7 @@ pub mod mark;
 #[cfg(feature = "testing")]
 pub mod memory;
 pub mod model;
+pub mod name;
 pub mod observe;
 pub mod profile;
 pub mod refusal;
