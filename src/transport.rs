@@ -6,3 +6,4 @@
 pub mod call;
 pub mod known_hosts;
 pub mod libvirt;
+pub mod ssh;
