@@ -52,6 +52,7 @@ impl LocalHarness {
     }
 
     fn kill(pids: &[u32]) -> Result<(), Broken> {
+        let services: Vec<_> = pids.iter().filter_map(|pid| Rig::service(*pid)).collect();
         for pid in pids {
             let number = i32::try_from(*pid).ok().and_then(Pid::from_raw);
             let number = number.ok_or_else(|| Broken(format!("{pid} is no number of a process")))?;
@@ -69,6 +70,10 @@ impl LocalHarness {
                 return Err(Broken(format!("of {pids:?} some survive")));
             }
             std::thread::yield_now();
+        }
+        // A Squid that is killed leaves its shared memory, which a case may leave nobody to remove.
+        for left in services.iter().flat_map(|service| Rig::shared_memory(service)) {
+            let _ = std::fs::remove_file(left);
         }
         Ok(())
     }
@@ -237,18 +242,6 @@ impl Harness for LocalHarness {
         // The rig proves on drop that this found everything.
         Self::kill(&self.rig.processes()).expect("killed");
         let state_dir = self.rig.state_dir();
-        for path in self.rig.files() {
-            // Shared memory of what was killed is named after the instance.
-            if path.ends_with("instance.json")
-                && let Ok(text) = std::fs::read(&path)
-                && let Ok(record) = serde_json::from_slice::<serde_json::Value>(&text)
-                && let Some(service) = record["service"].as_str()
-            {
-                for left in Rig::shared_memory(service) {
-                    let _ = std::fs::remove_file(left);
-                }
-            }
-        }
         if state_dir.exists() {
             std::fs::remove_dir_all(state_dir).expect("removed");
         }

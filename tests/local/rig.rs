@@ -219,6 +219,14 @@ impl Rig {
         found
     }
 
+    /// The name under which a Squid of this rig keeps shared memory.
+    pub(crate) fn service(pid: u32) -> Option<String> {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let arguments = String::from_utf8_lossy(&arguments).into_owned();
+        let mut words = arguments.split('\0').skip_while(|word| *word != "-n");
+        words.nth(1).map(str::to_owned)
+    }
+
     /// Shared memory of these proxies' Squids.
     pub(crate) fn shared_memory(service: &str) -> Vec<PathBuf> {
         std::fs::read_dir("/dev/shm")
