@@ -11,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Debug)]
 pub(crate) struct Cli {
     pub(crate) path: PathBuf,
-    pub(crate) tofu: bool,
     pub(crate) version: (u32, u32),
 }
 
@@ -38,7 +37,6 @@ impl Cli {
             .1;
         Self {
             path: path.into(),
-            tofu: line.starts_with("OpenTofu"),
             version: major_minor(version),
         }
     }
@@ -74,7 +72,6 @@ pub(crate) fn cli(tool: &str, version: &str) -> Cli {
     });
     Cli {
         path: path.clone(),
-        tofu: tool == "tofu",
         version: major_minor(version),
     }
 }
