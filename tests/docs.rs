@@ -193,11 +193,35 @@ fn anchor(path: &str) -> String {
     path.replace('.', "--")
 }
 
+/// How the kinds of backend differ, as a table with a column for each kind of a release.
+fn profiles() -> String {
+    let kinds: Value = serde_json::from_str(&printed(&["profiles", "--output", "json"])).expect("JSON");
+    let mut kinds = object(&kinds);
+    kinds.remove(ONLY_IN_TESTS);
+    let axes = kinds.values().next().map(object).expect("a kind");
+    let mut table = String::from("| axis |");
+    let mut rule = String::from("|---|");
+    for kind in kinds.keys() {
+        let _ = write!(table, " `{kind}` |");
+        rule.push_str("---|");
+    }
+    let _ = write!(table, "\n{rule}\n");
+    for axis in axes.keys() {
+        let _ = write!(table, "| {axis} |");
+        for answers in kinds.values() {
+            let _ = write!(table, " {} |", text(answers, axis));
+        }
+        table.push('\n');
+    }
+    format!("\n{table}\n")
+}
+
 /// What belongs between the marker and its end.
 fn generated(marker: &str, schema: &Value) -> Option<String> {
     let words: Vec<&str> = marker.split(' ').collect();
     match words.as_slice() {
         ["bench"] => None,
+        ["profiles"] => Some(profiles()),
         ["example", path] => {
             let content =
                 fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
