@@ -12,6 +12,10 @@ resource "egress_proxy" "demo" {
   name     = "demo"
   port     = 3128
   wait_for = "ready"
+
+  access {
+    allowed_ports = [443]
+  }
 }
 
 output "proxy_url" {

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::proxying::{Origin, free_port, nobody_listens};
+use crate::proxying::{free_port, get_through, nobody_listens};
 use crate::quick::one_proxy;
 use crate::release::Cli;
 use crate::workspace::Workspace;
@@ -26,7 +26,7 @@ fn a_killed_squid_is_started_again(cli: &Cli) {
     assert_eq!(planned.actions("egress_proxy.a"), ["update"]);
 
     workspace.run(&["apply", "-no-color", "plan.bin"]).succeeds();
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
     let after = workspace.state_of("egress_proxy.a").expect("in the state");
     for kept in ["uid", "incarnation", "created_at", "spec_sha256", "target"] {
         assert_eq!(before[kept], after[kept], "{kept}");

@@ -1,6 +1,6 @@
 //! Import: a proxy that exists comes into an empty state, and the plan after it is empty.
 
-use crate::proxying::{Origin, free_port, nobody_listens};
+use crate::proxying::{free_port, get_through, nobody_listens};
 use crate::quick::one_proxy;
 use crate::release::Cli;
 use crate::workspace::Workspace;
@@ -41,7 +41,7 @@ fn import_by_id(cli: &Cli) {
     // `wait_for` is in no mark: one update in place that writes nothing, then nothing.
     workspace.apply();
     workspace.plans_nothing();
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
     workspace.destroy();
     nobody_listens(port);
 }

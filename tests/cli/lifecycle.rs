@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::proxying::{Origin, free_port, nobody_listens};
-use crate::quick::one_proxy;
+use crate::proxying::{free_port, get_as, get_through, nobody_listens};
+use crate::quick::{one_proxy, with_access};
 use crate::release::Cli;
 use crate::workspace::Workspace;
 
@@ -30,7 +30,7 @@ fn another_port_replaces(cli: &Cli) {
     assert_eq!(planned.replaced_by(ADDRESS), json!([["port"]]));
     workspace.run(&["apply", "-no-color", "plan.bin"]).succeeds();
     nobody_listens(first);
-    assert_eq!(Origin::start().get_through(second), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(second), "HTTP/1.1 200 OK");
     workspace.plans_nothing();
     workspace.destroy();
     nobody_listens(second);
@@ -66,7 +66,7 @@ fn replace_on_demand(cli: &Cli) {
     let after = workspace.state_of(ADDRESS).expect("in the state");
     assert_eq!(before["uid"], after["uid"]);
     assert_ne!(before["incarnation"], after["incarnation"]);
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
     workspace.plans_nothing();
     workspace.destroy();
 }
@@ -128,12 +128,12 @@ const PASSWORD: &str = "correct-horse-battery-staple";
 
 fn a_password_stays_out_of_the_state(cli: &Cli) {
     let port = free_port();
-    let access = |version: u32| {
-        format!(
-            "wait_for = \"ready\"\n  access {{\n    username = \"u\"\n    password_wo = \"{PASSWORD}\"\n    password_wo_version = {version}\n  }}"
-        )
+    let with_password = |version: u32| {
+        let access = format!(
+            "    username = \"u\"\n    password_wo = \"{PASSWORD}\"\n    password_wo_version = {version}"
+        );
+        with_access(port, &access)
     };
-    let with_password = |version| one_proxy(port).replace("wait_for = \"ready\"", &access(version));
     let mut workspace = Workspace::with(cli, &with_password(1));
     if !cli.has_write_only() {
         // Releases that cannot keep it out of the state never take it; the way out is named.
@@ -146,16 +146,12 @@ fn a_password_stays_out_of_the_state(cli: &Cli) {
     workspace.set_env("TF_LOG", "trace");
     workspace.set_env("TF_LOG_PATH", workspace.path("trace.log").to_string_lossy());
     workspace.apply().never_says(&[PASSWORD]);
-    let origin = Origin::start();
+    assert_eq!(get_through(port), "HTTP/1.1 407 Proxy Authentication Required");
     assert_eq!(
-        origin.get_through(port),
+        get_as("u", "wrong", port),
         "HTTP/1.1 407 Proxy Authentication Required"
     );
-    assert_eq!(
-        origin.get_as("u", "wrong", port),
-        "HTTP/1.1 407 Proxy Authentication Required"
-    );
-    assert_eq!(origin.get_as("u", PASSWORD, port), "HTTP/1.1 200 OK");
+    assert_eq!(get_as("u", PASSWORD, port), "HTTP/1.1 200 OK");
     workspace.plans_nothing();
 
     // Another password under the same version is the same specification; another version is not.
@@ -182,9 +178,9 @@ fn a_password_stays_out_of_the_state(cli: &Cli) {
 }
 
 fn mistakes_are_found_at_plan(cli: &Cli) {
-    let wrong = one_proxy(free_port()).replace(
+    let wrong = with_access(free_port(), "    allowed_cidrs = [\"10.0.0.0/33\"]").replace(
         "wait_for = \"ready\"",
-        "wait_for = \"someday\"\n  access {\n    allowed_cidrs = [\"10.0.0.0/33\"]\n  }\n  placement {\n    zone = \"eu\"\n  }",
+        "wait_for = \"someday\"\n  placement {\n    zone = \"eu\"\n  }",
     );
     let workspace = Workspace::with(cli, &wrong);
     workspace

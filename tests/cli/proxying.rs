@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,49 +15,46 @@ pub(crate) fn free_port() -> u16 {
     listener.local_addr().expect("bound").port()
 }
 
-/// Answers every request with the same text until the test ends.
-pub(crate) struct Origin {
-    address: SocketAddr,
-}
-
 /// What the origin says.
 const BODY: &str = "from the origin server";
 
-impl Origin {
-    pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let address = listener.local_addr().expect("bound");
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let _ = answer(stream);
-            }
-        });
-        Self { address }
-    }
-
-    /// The status line that a GET of this origin gets through the proxy on a loopback port.
-    pub(crate) fn get_through(&self, port: u16) -> String {
-        self.get(port, "")
-    }
-
-    /// The same with a user and a password.
-    pub(crate) fn get_as(&self, user: &str, password: &str, port: u16) -> String {
-        let token = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-        self.get(port, &format!("Proxy-Authorization: Basic {token}\r\n"))
-    }
-
-    fn get(&self, port: u16, headers: &str) -> String {
-        let request = format!(
-            "GET http://{0}/ HTTP/1.1\r\nHost: {0}\r\n{headers}Connection: close\r\n\r\n",
-            self.address
-        );
-        let answer = exchange(port, &request).unwrap_or_else(|error| panic!("port {port}: {error}"));
-        if answer.starts_with("HTTP/1.1 200") {
-            assert!(answer.ends_with(BODY), "another body: {answer}");
-            assert!(answer.contains("Via:"), "not through a proxy: {answer}");
+/// Answers every request with the same text as long as the tests run.
+static ORIGIN: LazyLock<SocketAddr> = LazyLock::new(|| {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = answer(stream);
         }
-        answer.lines().next().unwrap_or_default().to_owned()
+    });
+    address
+});
+
+/// The port of the origin server, which a proxy has to allow.
+pub(crate) fn origin_port() -> u16 {
+    ORIGIN.port()
+}
+
+/// The status line that a GET of the origin gets through the proxy on a loopback port.
+pub(crate) fn get_through(port: u16) -> String {
+    get(port, "")
+}
+
+/// The same with a user and a password.
+pub(crate) fn get_as(user: &str, password: &str, port: u16) -> String {
+    let token = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    get(port, &format!("Proxy-Authorization: Basic {token}\r\n"))
+}
+
+fn get(port: u16, headers: &str) -> String {
+    let origin = *ORIGIN;
+    let request =
+        format!("GET http://{origin}/ HTTP/1.1\r\nHost: {origin}\r\n{headers}Connection: close\r\n\r\n");
+    let answer = exchange(port, &request).unwrap_or_else(|error| panic!("port {port}: {error}"));
+    if answer.starts_with("HTTP/1.1 200") {
+        assert!(answer.ends_with(BODY), "another body: {answer}");
     }
+    answer.lines().next().unwrap_or_default().to_owned()
 }
 
 fn answer(mut stream: TcpStream) -> std::io::Result<()> {

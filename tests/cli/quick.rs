@@ -1,6 +1,6 @@
 //! The quick pass, on every release: a proxy that serves, an empty second plan, nothing left.
 
-use crate::proxying::{Origin, free_port, nobody_listens};
+use crate::proxying::{free_port, get_through, nobody_listens, origin_port};
 use crate::release::Cli;
 use crate::workspace::Workspace;
 
@@ -8,6 +8,12 @@ on!(every: quick_pass);
 
 /// One real proxy on this machine.
 pub(crate) fn one_proxy(port: u16) -> String {
+    with_access(port, "")
+}
+
+/// The same with more in its `access` block.
+pub(crate) fn with_access(port: u16, access: &str) -> String {
+    let origin = origin_port();
     format!(
         r#"
 terraform {{
@@ -24,6 +30,11 @@ resource "egress_proxy" "a" {{
   name     = "a"
   port     = {port}
   wait_for = "ready"
+
+  access {{
+    allowed_ports = [{origin}]
+{access}
+  }}
 }}
 "#
     )
@@ -42,7 +53,7 @@ fn quick_pass(cli: &Cli) {
     assert_eq!(proxy["state"], "running");
     assert_eq!(proxy["ip"], "127.0.0.1");
     assert_eq!(proxy["proxy_url"], format!("http://127.0.0.1:{port}"));
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
 
     workspace.plans_nothing();
     workspace.destroy();

@@ -1,7 +1,7 @@
 //! One name, several claims to it: two states, two resources, a replacement that overlaps. Nobody's
 //! instance is lost or doubled.
 
-use crate::proxying::{Origin, free_port, nobody_listens};
+use crate::proxying::{free_port, get_through, nobody_listens};
 use crate::quick::one_proxy;
 use crate::release::Cli;
 use crate::workspace::Workspace;
@@ -33,7 +33,7 @@ fn another_state_cannot_take_it_over(cli: &Cli) {
         .run_in(&other, &["destroy", "-auto-approve", "-no-color"])
         .succeeds();
 
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
     workspace.plans_nothing();
     workspace.destroy();
     nobody_listens(port);
@@ -54,7 +54,7 @@ fn two_resources_of_one_name(cli: &Cli) {
         1,
         "exactly one of the two has it: {held:?}"
     );
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
     workspace.destroy();
     nobody_listens(port);
 }
@@ -72,7 +72,7 @@ fn create_before_destroy_under_one_name(cli: &Cli) {
 
     // The name is taken by the instance that is to go: refused, with the reason, and nothing happened.
     workspace.run(&replace).fails_saying(&["create_before_destroy"]);
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
     assert_eq!(workspace.state_of(ADDRESS), Some(before.clone()));
 
     // Adopted where that is allowed: the delete of the old incarnation leaves the instance alone.
@@ -87,7 +87,7 @@ fn create_before_destroy_under_one_name(cli: &Cli) {
     let after = workspace.state_of(ADDRESS).expect("in the state");
     assert_eq!(before["uid"], after["uid"]);
     assert_ne!(before["incarnation"], after["incarnation"]);
-    assert_eq!(Origin::start().get_through(port), "HTTP/1.1 200 OK");
+    assert_eq!(get_through(port), "HTTP/1.1 200 OK");
     workspace.plans_nothing();
     workspace.destroy();
     nobody_listens(port);
