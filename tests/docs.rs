@@ -17,10 +17,10 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The schema as the binary prints it, in the form of `terraform providers schema -json`.
-fn schema() -> Value {
+/// What the binary's own command line prints.
+fn printed(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_terraform-provider-egress"))
-        .arg("schema")
+        .args(arguments)
         .output()
         .expect("the binary runs");
     assert!(
@@ -28,7 +28,12 @@ fn schema() -> Value {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The schema in the form of `terraform providers schema -json`.
+fn schema() -> Value {
+    let json: Value = serde_json::from_str(&printed(&["schema"])).expect("JSON");
     let schemas = json["provider_schemas"].as_object().expect("provider schemas");
     schemas.values().next().expect("one provider").clone()
 }
