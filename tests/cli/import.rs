@@ -50,7 +50,7 @@ fn import_of_what_is_not_there(cli: &Cli) {
     let workspace = Workspace::with(cli, &one_proxy(free_port()));
     let import = |id: &str| workspace.run(&["import", "-no-color", ADDRESS, id]);
     import("local/default/nobody").fails_saying(&["local/default/nobody"]);
-    import("a").fails_saying(&["<backend>/"]);
+    import("a").fails_saying(&["the backend's name, a slash"]);
     import("elsewhere/default/a").fails_saying(&["elsewhere"]);
     import("local//a").ends_with(1).never_says(&["panic", "crashed"]);
 }
