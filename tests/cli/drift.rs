@@ -1,7 +1,5 @@
 //! What happens to a proxy behind the state's back: the plan says so, apply heals it.
 
-use rustix::process::Signal;
-
 use crate::proxying::{free_port, get_through, nobody_listens};
 use crate::quick::one_proxy;
 use crate::release::Cli;
@@ -15,9 +13,7 @@ fn a_killed_squid_is_started_again(cli: &Cli) {
     workspace.apply();
     let before = workspace.state_of("egress_proxy.a").expect("in the state");
 
-    for squid in workspace.squids() {
-        squid.kill(Signal::KILL);
-    }
+    workspace.kill_squids();
     nobody_listens(port);
     workspace
         .run(&["plan", "-detailed-exitcode", "-no-color"])
@@ -42,9 +38,7 @@ fn a_proxy_that_is_gone_is_made_again(cli: &Cli) {
     workspace.apply();
     let first = workspace.state_of("egress_proxy.a").expect("in the state");
 
-    for squid in workspace.squids() {
-        squid.kill(Signal::KILL);
-    }
+    workspace.kill_squids();
     std::fs::remove_dir_all(workspace.path("proxies")).expect("the proxies' folder");
     assert_eq!(workspace.planned(&[]).actions("egress_proxy.a"), ["create"]);
 

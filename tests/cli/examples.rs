@@ -58,10 +58,27 @@ fn examples_validate(cli: &Cli) {
     }
 }
 
+const REQUIRED: &str = r#"
+terraform {
+  required_providers {
+    egress = {
+      source = "egress-proxies/egress"
+    }
+  }
+}
+"#;
+
 fn validates(cli: &Cli, files: &[PathBuf]) {
     let workspace = Workspace::new(cli);
     for file in files {
         fs::copy(file, workspace.infra().join(name(file))).expect("a copy");
+    }
+    // An example of a resource leaves out what every configuration has.
+    if !files
+        .iter()
+        .any(|file| fs::read_to_string(file).is_ok_and(|text| text.contains("required_providers")))
+    {
+        workspace.write("versions.tf", REQUIRED);
     }
     workspace.run(&["validate", "-no-color"]).succeeds();
 }

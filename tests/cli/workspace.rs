@@ -205,11 +205,25 @@ impl Workspace {
             .collect()
     }
 
-    /// The Squid processes of the workspace's proxies.
-    pub(crate) fn squids(&self) -> Vec<Process> {
-        let mut squids = self.processes();
-        squids.retain(|process| process.command.contains("squid"));
-        squids
+    /// Kills the Squids of the workspace's proxies, and returns when they are dead.
+    #[track_caller]
+    pub(crate) fn kill_squids(&self) {
+        let squids = || -> Vec<Process> {
+            let processes = self.processes().into_iter();
+            processes
+                .filter(|process| process.command.contains("squid"))
+                .collect()
+        };
+        let mut alive = squids();
+        assert!(!alive.is_empty(), "no Squid runs");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !alive.is_empty() {
+            assert!(Instant::now() < deadline, "these survived a SIGKILL: {alive:#?}");
+            for squid in &alive {
+                squid.kill(Signal::KILL);
+            }
+            alive = squids();
+        }
     }
 }
 
