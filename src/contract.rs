@@ -112,7 +112,7 @@ pub enum CreateRequest {
 /// Whether, and as what, create adopted an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Adopted {
-    /// It made a new one, or resumed the one it was told to.
+    /// It made a new one, if need be in several attempts, or resumed the one it was told to.
     No,
     /// It finished one that was pending.
     Pending,
@@ -319,6 +319,9 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// - [`AdoptPolicy::SameSpec`] adopts what was handed over too, but nothing of another uid:
     ///   `same_spec_adopts_what_was_handed_over`, `same_spec_refuses_another_spec`.
     /// - [`AdoptPolicy::Never`] adopts nothing: `never_adopts_nothing`.
+    /// - Of the request's own incarnation it is no adoption, whatever the policy: a create that is
+    ///   repeated finishes what its earlier attempt made, handed over or not, and says nothing of it:
+    ///   `create_repeated_finishes_its_own`.
     ///
     /// Of a resume:
     /// - It starts or resumes what is stopped, clears pending, and sets the labels:

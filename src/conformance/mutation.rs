@@ -276,6 +276,7 @@ mutations! {
     same_spec_adopts_what_was_handed_over: "`same_spec` is taken for `interrupted`";
     same_spec_refuses_another_spec: "`same_spec` replaces another specification";
     never_adopts_nothing: "`never` is taken for `interrupted`";
+    create_repeated_finishes_its_own: "create takes its own earlier attempt for another's";
     resume_starts_what_was_stopped: "resume starts nothing";
     resume_hands_over_what_is_pending: "resume leaves `pending`";
     resume_refuses_another_incarnation: "resume takes whatever incarnation is there";

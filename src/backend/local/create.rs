@@ -27,7 +27,7 @@ enum Course {
     Make,
     /// There are remains of the same proxy whose deletion was cut off: finish that, then make it.
     MakeAnew(Box<Record>),
-    /// Take over what is there.
+    /// Take over what is there, or go on with what an earlier attempt of this create made.
     Adopt(Adopted, Box<Record>),
 }
 
@@ -53,6 +53,8 @@ fn course(found: Entry, request: &NewInstance, id: &InstanceId) -> Result<Course
         return Ok(Course::MakeAnew(record));
     }
     match (mark.pending, request.adopt) {
+        // An earlier attempt of this very create: what it made is nobody else's.
+        _ if mark.incarnation == request.incarnation => Ok(Course::Adopt(Adopted::No, record)),
         (true, AdoptPolicy::Interrupted | AdoptPolicy::SameSpec) => {
             Ok(Course::Adopt(Adopted::Pending, record))
         }
@@ -417,6 +419,28 @@ mod tests {
                 (course, expected) => {
                     panic!("{course:?} instead of {expected:?} for {found:?} under {adopt:?}")
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn an_earlier_attempt_of_this_create_is_its_own_under_every_policy() {
+        let id: InstanceId = "here/default/a".parse().expect("an id");
+        for adopt in [
+            AdoptPolicy::Interrupted,
+            AdoptPolicy::SameSpec,
+            AdoptPolicy::Never,
+        ] {
+            for pending in [true, false] {
+                let mut found = record();
+                found.mark.pending = pending;
+                let mut request = request(&found, adopt);
+                request.incarnation = found.mark.incarnation;
+                let found = Box::new(found);
+                assert_eq!(
+                    course(Entry::Marked(found.clone()), &request, &id).expect("its own"),
+                    Course::Adopt(Adopted::No, found)
+                );
             }
         }
     }

@@ -138,3 +138,34 @@ pub(super) async fn never_adopts_nothing(trial: &Trial<'_>) -> Verdict {
     failed(trial.try_create(&again).await, ErrorKind::Permanent)?;
     Ok(())
 }
+
+pub(super) async fn create_repeated_finishes_its_own(trial: &Trial<'_>) -> Verdict {
+    for (name, adopt) in [
+        ("a", AdoptPolicy::Interrupted),
+        ("b", AdoptPolicy::SameSpec),
+        ("c", AdoptPolicy::Never),
+    ] {
+        let mut wanted = trial.wanted(name)?;
+        wanted.request.adopt = adopt;
+        trial.cut_off(&wanted, Stage::Handover).await?;
+        // The second time it was handed over: only the answer was lost.
+        for attempt in ["cut off", "handed over"] {
+            let created = trial.try_create(&wanted).await?;
+            must!(
+                created.adopted == Adopted::No && created.warnings.is_empty(),
+                "{attempt}, under {adopt:?} it was adopted as {:?}, with the words {:?}",
+                created.adopted,
+                created.warnings
+            );
+            let mark = trial.mark(&wanted.id).await?;
+            must!(
+                mark.incarnation == wanted.request.incarnation && !mark.pending,
+                "{attempt}, under {adopt:?} it was left as {mark:?}"
+            );
+        }
+        trial
+            .until_running(&trial.try_create(&wanted).await?.instance)
+            .await?;
+    }
+    Ok(())
+}

@@ -129,6 +129,14 @@ impl Mutant {
                 world.secondary(&id).any(|left| !left.intact),
             )
         })?;
+        let own_before = before
+            .as_ref()
+            .and_then(|record| record.mark.as_ref())
+            .is_some_and(|mark| mark.incarnation == request.incarnation);
+        if own_before && self.breaks("create_repeated_finishes_its_own") {
+            creating.ended = true;
+            return Err(Error::permanent("it exists already"));
+        }
         let hangs = world.look(|world| {
             world
                 .faults

@@ -172,6 +172,8 @@ impl Memory {
             return Err(refusal::leaving(&full));
         }
         let adopted = match (theirs.pending, request.adopt) {
+            // An earlier attempt of this very create: what it made is nobody else's.
+            _ if theirs.incarnation == request.incarnation => Adopted::No,
             (true, AdoptPolicy::Interrupted | AdoptPolicy::SameSpec) => Adopted::Pending,
             (false, AdoptPolicy::SameSpec) => Adopted::SameSpec,
             (true, AdoptPolicy::Never) => return Err(refusal::never_adopted(&full)),
@@ -190,7 +192,8 @@ impl Memory {
         Ok((adopted, mark, instance))
     }
 
-    /// Makes the instance, or verifies the one that is adopted and finishes it.
+    /// Makes the instance, or verifies the one that is adopted, or that an earlier attempt made, and
+    /// finishes it.
     fn make_instance(
         &self,
         world: &mut World,
@@ -200,26 +203,20 @@ impl Memory {
         mark: &Mark,
         adopted: Adopted,
     ) -> Result<Instance, Error> {
-        match adopted {
-            Adopted::No if world.record(id).is_some() => {
-                // Another process was faster; its create goes on and ours has nothing to adopt yet.
-                return Err(refusal::vanished(&self.full(id), mark.incarnation));
-            }
-            Adopted::No => {
-                let address = world.next_address();
-                world.put(place, Record::new(mark.clone(), address));
-            }
-            Adopted::Pending | Adopted::SameSpec => {
-                self.own(world, id, mark.incarnation)?;
-            }
-        }
         let settle = world.settle;
+        if adopted == Adopted::No && world.record(id).is_none() {
+            let address = world.next_address();
+            let record = Record {
+                power: starting(settle),
+                ..Record::new(mark.clone(), address)
+            };
+            world.put(place, record);
+        }
+        // Where another process was faster, its create goes on and ours has nothing to adopt yet.
         let record = self.own(world, id, mark.incarnation)?;
-        match (adopted, record.power) {
-            (Adopted::No, _) | (_, Power::Stopped | Power::Terminated) => {
-                record.power = starting(settle);
-            }
-            (_, Power::Running | Power::Starting(_) | Power::Leaving(_)) => {}
+        match record.power {
+            Power::Stopped | Power::Terminated => record.power = starting(settle),
+            Power::Running | Power::Starting(_) | Power::Leaving(_) => {}
         }
         relabel(record, &request.labels, &[]);
         self.report(world, id, mark.incarnation)
