@@ -26,7 +26,7 @@ pub use more::{
     PlanActionResponse, ReadDataRequest, ReadDataResponse, RenewRequest, RenewResponse, StateStore,
     ValidateListRequest,
 };
-pub use raw_state::RawState;
+pub use raw_state::{RawState, StateDecoder};
 pub use resource::{
     ApplyRequest, ApplyResponse, DeferReason, ImportRequest, ImportResponse, ImportTarget, Imported,
     MoveRequest, MoveResponse, PlanRequest, PlanResponse, ReadRequest, ReadResponse, Resource,

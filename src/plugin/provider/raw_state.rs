@@ -8,7 +8,7 @@ use std::fmt;
 use crate::plugin::codec::json::{self, Fit};
 use crate::plugin::codec::layout::Layout;
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics};
-use crate::plugin::schema::{IdentitySchema, Schema};
+use crate::plugin::schema::{Block, IdentitySchema, Schema};
 use crate::plugin::value::Value;
 
 /// A state as the host stored it, maybe under an older schema.
@@ -41,15 +41,14 @@ impl RawState {
 
     /// Reads the state under a schema: the current one where the versions are equal, an older one
     /// that the provider remembers otherwise. Keys that the schema does not have are passed over,
-    /// what is absent is null, and write-only attributes are null.
+    /// what is absent is null, and write-only attributes are null. For many states under one schema
+    /// there is [`StateDecoder`].
     ///
     /// # Errors
     /// A diagnostic with the place, where a value is not of the schema's type; and one that says
     /// what to do where the state is of Terraform 0.11 or older.
     pub fn decode(&self, schema: &Schema) -> Result<Value, Diagnostics> {
-        let mut value = self.read(&Layout::of(schema), "The stored state")?;
-        schema.block.clear_write_only(&mut value);
-        Ok(value)
+        StateDecoder::of(schema).decode(self)
     }
 
     /// Reads the state as an identity.
@@ -76,5 +75,36 @@ impl RawState {
         };
         let value = json::decode(json, layout.ty(), Fit::Loose).map_err(|error| error.received(what))?;
         Ok(layout.received(value))
+    }
+}
+
+/// A schema made ready to read states: a host asks for every state of a resource type in each run,
+/// and one schema reads them all.
+#[derive(Debug)]
+pub struct StateDecoder {
+    layout: Layout,
+    /// Where write-only attributes are; `None` where there are none.
+    write_only: Option<Block>,
+}
+
+impl StateDecoder {
+    /// For a schema.
+    pub fn of(schema: &Schema) -> Self {
+        Self {
+            layout: Layout::of(schema),
+            write_only: schema.block.has_write_only().then(|| schema.block.clone()),
+        }
+    }
+
+    /// Reads a state, as [`RawState::decode`] does.
+    ///
+    /// # Errors
+    /// As [`RawState::decode`].
+    pub fn decode(&self, state: &RawState) -> Result<Value, Diagnostics> {
+        let mut value = state.read(&self.layout, "The stored state")?;
+        if let Some(block) = &self.write_only {
+            block.clear_write_only(&mut value);
+        }
+        Ok(value)
     }
 }
