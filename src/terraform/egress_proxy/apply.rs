@@ -4,13 +4,15 @@
 //! in the returned state however the operation ended; a failure of create taints, an interruption
 //! does not; a secret leaves this module only inside [`Secrets`].
 
-use std::time::Duration;
+mod end;
+mod waiting;
 
+use self::end::{End, last_words};
+use self::waiting::Wait;
 use super::private::Private;
 use super::schema::{
-    ACCESS, BORN_WITH, CLOUD_INIT, CLOUD_INIT_WO, LABELS, PASSWORD_HASH, PASSWORD_WO, STATE, UID, WAIT_FOR,
+    ACCESS, BORN_WITH, CLOUD_INIT, CLOUD_INIT_WO, LABELS, PASSWORD_HASH, PASSWORD_WO, STATE, UID,
 };
-use super::wait::{WaitFor, status};
 use super::{id_of, identity_of, incarnation_of, plan, refresh, target_of, validate};
 use crate::contract::{
     Accepted, CreateRequest, DeleteRequest, Incarnation, Instance, InstanceId, NewInstance, Resume, Secret,
@@ -21,7 +23,7 @@ use crate::plugin::provider::{ApplyRequest, ApplyResponse, Call};
 use crate::plugin::value::Value;
 use crate::squid;
 use crate::terraform::failure;
-use crate::terraform::lifecycle::{self, Awaited, Ended, WaitEnded};
+use crate::terraform::lifecycle::{self, Awaited, Ended};
 use crate::terraform::session::{Open, Session};
 use crate::terraform::timeouts::{self, Timeout};
 use crate::transport::call::Limits;
@@ -204,148 +206,6 @@ fn secrets(config: &Value) -> Result<Secrets, Diagnostic> {
 
 fn about(id: &InstanceId, text: String) -> Diagnostic {
     Diagnostic::warning(format!("About {id}")).detail(text)
-}
-
-/// The words for a create that did not come to its end.
-struct End<'a> {
-    id: &'a InstanceId,
-    time: Duration,
-}
-
-impl End<'_> {
-    fn before_acceptance(&self, ended: Ended) -> Diagnostic {
-        let id = self.id;
-        let later = "Should the backend have begun all the same, the next apply takes over what it made.";
-        match ended {
-            Ended::Failed(error) => failure::diagnostic(&error, "Cannot create", &id.to_string()),
-            Ended::OutOfTime(last) => Diagnostic::error(format!(
-                "The backend did not accept {id} within {}",
-                timeouts::show(self.time)
-            ))
-            .detail(format!(
-                "{}\n\n{later} Raise timeouts.create if it needs longer.",
-                last_words(last)
-            )),
-            Ended::Stopped => Diagnostic::error(format!("Creating {id} was interrupted")).detail(format!(
-                "The backend had not accepted it yet, so that it is not in the state. {later}"
-            )),
-        }
-    }
-
-    fn after_acceptance(&self, ended: Ended, instance: &Instance) -> Diagnostic {
-        let id = self.id;
-        match ended {
-            Ended::Failed(error) => {
-                failure::diagnostic(&error, "Cannot finish creating", &id.to_string())
-            }
-            Ended::OutOfTime(last) => Diagnostic::error(format!(
-                "Creating {id} took longer than {}",
-                timeouts::show(self.time)
-            ))
-            .detail(format!(
-                "{} The last state was {}.\n\nIt is in the state and tainted, so that the next apply replaces it; after `terraform untaint` the next apply goes on with it instead. Raise timeouts.create if it needs longer.",
-                last_words(last),
-                status(instance)
-            )),
-            Ended::Stopped => interrupted(id),
-        }
-    }
-}
-
-fn last_words(last: Option<crate::contract::Error>) -> String {
-    last.map_or_else(
-        || "The backend gave no answer.".to_owned(),
-        |error| failure::sentence(&failure::chain(&error)),
-    )
-}
-
-fn interrupted(id: &InstanceId) -> Diagnostic {
-    Diagnostic::warning(format!("Creating {id} was interrupted")).detail(
-        "The backend accepted it, and it is in the state. The next apply goes on with it and waits for it.",
-    )
-}
-
-/// A wait after create or resume, and what the state holds after each of its ends.
-struct Wait<'a> {
-    open: &'a Open,
-    id: &'a InstanceId,
-    planned: &'a Value,
-    timeout: Timeout,
-    time: Duration,
-    wait_for: WaitFor,
-}
-
-impl<'a> Wait<'a> {
-    fn new(open: &'a Open, id: &'a InstanceId, planned: &'a Value, timeout: Timeout, time: Duration) -> Self {
-        let wait_for = planned.get(WAIT_FOR).as_str().and_then(|text| text.parse().ok());
-        Self {
-            open,
-            id,
-            planned,
-            timeout,
-            time,
-            wait_for: wait_for.unwrap_or_default(),
-        }
-    }
-
-    async fn through(
-        &self,
-        instance: Instance,
-        awaited: Awaited<'_>,
-        seen: &Accepted,
-        limits: &Limits,
-    ) -> ApplyResponse {
-        let accepted = instance.clone();
-        let ended = lifecycle::wait(self.open, awaited, self.wait_for, instance, seen, limits).await;
-        let newest = |seen: &Accepted| seen.last().unwrap_or(accepted);
-        match ended {
-            Ok(instance) => held(self.planned, &instance, self.open, false),
-            Err(ended) => {
-                let mut response = held(self.planned, &newest(seen), self.open, true);
-                response.diagnostics.push(self.told(ended));
-                response
-            }
-        }
-    }
-
-    fn told(&self, ended: WaitEnded) -> Diagnostic {
-        let (id, wait_for) = (self.id, self.wait_for.as_str());
-        let operation = self.timeout.as_str();
-        let kept = match self.timeout {
-            Timeout::Create => {
-                "It exists, and is in the state and tainted, so that the next apply replaces it; after `terraform untaint` the next apply goes on waiting for it instead."
-            }
-            Timeout::Read | Timeout::Update | Timeout::Delete => {
-                "It exists and stays in the state; the next apply goes on waiting for it."
-            }
-        };
-        match ended {
-            WaitEnded::OutOfTime(last) => Diagnostic::error(format!(
-                "{id} did not reach wait_for = {wait_for:?} within {}",
-                timeouts::show(self.time)
-            ))
-            .detail(format!(
-                "The last look found it {}.\n\n{kept} If it needs longer, raise timeouts.{operation}; if it need not come this far, set wait_for to one of {}.",
-                last.unwrap_or_else(|| "without an answer".to_owned()),
-                self.wait_for.others()
-            )),
-            WaitEnded::Failed(why) => Diagnostic::error(format!(
-                "{id} ended before it reached wait_for = {wait_for:?}"
-            ))
-            .detail(format!("It is {why}.\n\n{kept}")),
-            WaitEnded::Unreadable(error) => failure::diagnostic(
-                &error,
-                &format!("Cannot wait for wait_for = {wait_for:?} of"),
-                &id.to_string()),
-            WaitEnded::Stopped => match self.timeout {
-                Timeout::Create => interrupted(id),
-                Timeout::Read | Timeout::Update | Timeout::Delete => {
-                    Diagnostic::warning(format!("Waiting for {id} was interrupted"))
-                        .detail("It is in the state as it was last seen. The next apply goes on waiting for it.")
-                }
-            },
-        }
-    }
 }
 
 async fn update(call: &Call, session: &Session, request: ApplyRequest) -> ApplyResponse {

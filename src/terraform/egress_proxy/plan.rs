@@ -5,23 +5,25 @@
 //! or the instance is gone for good; what is known in a plan is known rightly, because core holds
 //! the apply to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod difference;
+mod kept;
 
+use std::collections::BTreeMap;
+
+use self::difference::{Asked, current_facts, differing_facts, visible_path};
+use self::kept::warn_of_kept;
 use super::given::{Given, cloud_init_warning};
 use super::private::Private;
 use super::schema::{
-    ACCESS, ALLOWED_CIDRS, ALLOWED_DOMAINS, ALLOWED_PORTS, BACKEND, BORN_WITH, CLOUD_INIT, CLOUD_INIT_WO,
-    CLOUD_INIT_WO_VERSION, ID, IMAGE, LABELS, LIVE, MACHINE_TYPE, NAME, NAMESPACE, PASSWORD_HASH,
-    PASSWORD_WO, PASSWORD_WO_VERSION, PLACEMENT, PORT, REGION, SPEC_SHA256, SPOT, STATE, UID, USERNAME,
-    WAIT_FOR, ZONE, path_of,
+    ACCESS, ALLOWED_CIDRS, ALLOWED_DOMAINS, ALLOWED_PORTS, BACKEND, BORN_WITH, CLOUD_INIT, CLOUD_INIT_WO, ID,
+    LABELS, LIVE, NAME, NAMESPACE, PASSWORD_WO, PORT, SPEC_SHA256, STATE, UID, WAIT_FOR, path_of,
 };
 use super::validate;
 use super::wait::WaitFor;
 use crate::config::Field;
 use crate::contract::spec::DEFAULT_PORT;
 use crate::contract::{
-    BackendName, Fact, Facts, InstanceId, InstanceKey, Namespace, Problem, ProxyName, Resolved,
-    Specification, State,
+    BackendName, InstanceId, InstanceKey, Namespace, Problem, ProxyName, Resolved, Specification, State,
 };
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
 use crate::plugin::value::{Refinements, Value};
@@ -223,77 +225,6 @@ pub(super) fn update(
     }
 }
 
-/// The facts of a proxy that exists; without private data, what the state gives of them.
-fn current_facts(prior: &Value, private: &Private) -> Facts {
-    match &private.facts {
-        Some(facts) => facts.clone().canonical(),
-        // Problems in a state are nobody's mistake: it is read as far as it goes.
-        None => Given::read(prior, &mut Diagnostics::new())
-            .facts
-            .with_common_defaults(),
-    }
-}
-
-struct Asked<'a> {
-    given: &'a Given,
-    current: &'a Facts,
-    relabelled: bool,
-}
-
-/// The facts that the configuration asks to be different.
-fn differing_facts(
-    asked: &Asked<'_>,
-    prior: &Value,
-    config: &Value,
-    session: &Session,
-    diagnostics: &mut Diagnostics,
-) -> BTreeSet<Fact> {
-    let facts = asked.given.over(asked.current);
-    let mut differing = facts.differences(asked.current);
-    if !differing.is_empty() || asked.relabelled {
-        // Only the backend knows whether two spellings mean the same.
-        match resolve_existing(prior, config, facts, session) {
-            Some(Ok(resolved)) => differing = resolved.facts.differences(asked.current),
-            // What cannot be is refused by the plan of the new instance, which follows where
-            // something differs; labels have no such plan.
-            Some(Err(problems)) => diagnostics.extend(
-                problems
-                    .into_iter()
-                    .filter(|(problem, _)| problem.fact == Fact::Labels && differing.is_empty())
-                    .map(|(problem, open)| refused(problem, open)),
-            ),
-            None => {}
-        }
-    }
-    differing.extend(&asked.given.unknown);
-    differing
-}
-
-type ResolvedExisting<'s> = Result<Resolved, Vec<(Problem, &'s Open)>>;
-
-/// What the asked facts mean on the backend that has the proxy; `None` where that is not known yet.
-fn resolve_existing<'s>(
-    prior: &Value,
-    config: &Value,
-    facts: Facts,
-    session: &'s Session,
-) -> Option<ResolvedExisting<'s>> {
-    let backend = prior.get(BACKEND).as_str()?.parse().ok()?;
-    // A backend that is not configured any more failed the read already.
-    let open = session.backend(&backend).ok()??;
-    let specification = Specification {
-        key: InstanceKey {
-            installation: session.installation()?,
-            namespace: prior.get(NAMESPACE).as_str()?.parse().ok()?,
-            name: prior.get(NAME).as_str()?.parse().ok()?,
-        },
-        given: facts,
-        labels: known_labels(config),
-    };
-    let resolved = open.backend.resolve(&specification);
-    Some(resolved.map_err(|problems| problems.into_iter().map(|problem| (problem, open)).collect()))
-}
-
 /// The labels of a configuration, as far as they are known.
 pub(super) fn known_labels(config: &Value) -> BTreeMap<String, String> {
     let labels = config.get(LABELS).as_map().into_iter().flatten();
@@ -358,120 +289,6 @@ fn keep_spelling(planned: &mut Value, prior: &Value, config: &Value, given: &Giv
     }
     if text_respelled && before.cloud_init == now.cloud_init {
         planned.set(CLOUD_INIT, prior.get(CLOUD_INIT).clone());
-    }
-}
-
-/// The arguments that hold a fact.
-fn places_of(fact: Fact) -> Vec<Path> {
-    let root = Path::root();
-    match fact {
-        Fact::Password => [PASSWORD_WO_VERSION, PASSWORD_HASH]
-            .map(|name| root.attribute(ACCESS).attribute(name))
-            .to_vec(),
-        Fact::CloudInit => [CLOUD_INIT, CLOUD_INIT_WO_VERSION]
-            .map(|name| root.attribute(name))
-            .to_vec(),
-        Fact::Name
-        | Fact::Namespace
-        | Fact::Port
-        | Fact::Zone
-        | Fact::Region
-        | Fact::MachineType
-        | Fact::Image
-        | Fact::Spot
-        | Fact::AllowedCidrs
-        | Fact::AllowedPorts
-        | Fact::AllowedDomains
-        | Fact::Username
-        | Fact::Labels => vec![path_of(fact)],
-    }
-}
-
-/// The place whose change core sees; where none changes (only the effective value does), the hash,
-/// which is new with every specification.
-fn visible_path(fact: Fact, prior: &Value, planned: &Value) -> Path {
-    places_of(fact)
-        .into_iter()
-        .find(|path| at(prior, path) != at(planned, path))
-        .unwrap_or_else(|| Path::root().attribute(SPEC_SHA256))
-}
-
-fn at<'v>(value: &'v Value, path: &Path) -> &'v Value {
-    path.0.iter().fold(value, |value, step| match step {
-        crate::plugin::diagnostics::Step::Attribute(name) => {
-            // Of an unknown block every attribute is unknown.
-            if value.is_unknown() {
-                value
-            } else {
-                value.get(name)
-            }
-        }
-        crate::plugin::diagnostics::Step::Key(_) | crate::plugin::diagnostics::Step::Index(_) => value,
-    })
-}
-
-/// An argument without a constant default that is not given any more keeps its value on the proxy.
-/// That is worth a word in the one plan in which it goes.
-fn warn_of_kept(prior: &Value, config: &Value, current: &Facts, diagnostics: &mut Diagnostics) {
-    let blocks: [(&str, &[&str]); 3] = [
-        (PLACEMENT, &[ZONE, REGION, MACHINE_TYPE, IMAGE, SPOT]),
-        (
-            ACCESS,
-            &[
-                ALLOWED_CIDRS,
-                ALLOWED_DOMAINS,
-                USERNAME,
-                PASSWORD_WO_VERSION,
-                PASSWORD_HASH,
-            ],
-        ),
-        ("", &[CLOUD_INIT, CLOUD_INIT_WO_VERSION]),
-    ];
-    for (block, names) in blocks {
-        let (before, now, path) = if block.is_empty() {
-            (prior, config, Path::root())
-        } else {
-            (prior.get(block), config.get(block), Path::root().attribute(block))
-        };
-        let gone: Vec<_> = names
-            .iter()
-            .filter(|name| !before.get(name).is_null() && now.get(name).is_null())
-            .filter(|name| still_has(current, name, config))
-            .collect();
-        if gone.is_empty() {
-            continue;
-        }
-        let names: Vec<_> = gone
-            .iter()
-            .map(|name| path.attribute(**name).to_string())
-            .collect();
-        diagnostics.push(
-            Diagnostic::warning("The proxy keeps what is not given any more")
-                .detail(format!(
-                    "{} cannot be taken from a proxy that exists, and leaving it out asks for no other value. To have a proxy without it, replace this one (with -replace).",
-                    names.join(", ")
-                ))
-                .at(if block.is_empty() || now.is_null() { Path::root() } else { path }),
-        );
-    }
-}
-
-/// Whether the proxy still has what an argument gave, though the configuration gives it no more.
-fn still_has(current: &Facts, name: &str, config: &Value) -> bool {
-    match name {
-        // Given in another form now: then it was compared, and is the same.
-        PASSWORD_WO_VERSION | PASSWORD_HASH => {
-            let access = config.get(ACCESS);
-            current.password.is_some()
-                && access.get(PASSWORD_WO_VERSION).is_null()
-                && access.get(PASSWORD_HASH).is_null()
-        }
-        CLOUD_INIT | CLOUD_INIT_WO_VERSION => {
-            current.cloud_init.is_some()
-                && config.get(CLOUD_INIT).is_null()
-                && config.get(CLOUD_INIT_WO_VERSION).is_null()
-        }
-        _ => true,
     }
 }
 
