@@ -5,6 +5,7 @@
 //! that a real core enforces with "Provider produced …" panics here.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use egress::config::Environment;
@@ -17,6 +18,7 @@ use egress::plugin::provider::{
 use egress::plugin::schema::{Attribute, Block, Nesting, Presence};
 use egress::plugin::value::Value;
 use egress::terraform::EgressProvider;
+use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 /// One resource in the state.
@@ -337,6 +339,40 @@ impl Core {
         };
         assert_compatible("inconsistent final plan", &plan.planned, &again.planned);
         self.change(address, nothing, again, config).await
+    }
+
+    /// Applies the plan of a create whose handler panics, as the plugin's service does: what the
+    /// handler left behind is stored, tainted. Whether it left anything.
+    pub(crate) async fn create_panicking(&mut self, address: &str, plan: Planned) -> bool {
+        let request = ApplyRequest {
+            prior: Value::Null,
+            planned: plan.planned,
+            config: plan.config,
+            private: plan.private,
+            identity: plan.identity,
+            provider_meta: Value::Null,
+        };
+        let call = self.call();
+        let applied = AssertUnwindSafe(self.resource.apply(&call, request));
+        assert!(applied.catch_unwind().await.is_err(), "the handler did not panic");
+        let Some(left) = call.take_checkpoint() else {
+            return false;
+        };
+        self.assert_conforms(&left.state, "a checkpoint");
+        assert!(
+            left.state.is_wholly_known(),
+            "a checkpoint holds unknowns: {:#?}",
+            left.state
+        );
+        assert_known_identity(left.identity.as_ref());
+        let stored = Stored {
+            state: left.state,
+            private: left.private,
+            identity: left.identity,
+            tainted: true,
+        };
+        self.state.insert(address.to_owned(), stored);
+        true
     }
 
     async fn change(&mut self, address: &str, prior: Stored, plan: Planned, config: Value) -> Diagnostics {

@@ -76,6 +76,67 @@ async fn what_passes_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_passes_after_acceptance_is_finished_under_every_policy() {
+    for adopt in ["never", "interrupted", "same_spec"] {
+        let place = Place::new();
+        let backend = place.backend([]);
+        let provider = crate::world::provider([("lab", backend)], [("adopt", Value::from(adopt))]);
+        let mut core = Core::configured(provider).await;
+        let hiccup = Fault::once(Operation::Create, ErrorKind::Transient, "a hiccup").at(Step::Handover);
+        place.edit(|world| world.faults.push(hiccup));
+        core.up("a", proxy("a", [])).await;
+        // It was its own create that began: there is nothing to tell.
+        assert!(core.told.is_empty(), "{adopt}: {:#?}", core.told);
+        assert_eq!(place.count(), 1, "{adopt}");
+        assert_eq!(core.action("a", proxy("a", [])).await, Action::NoOp, "{adopt}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_after_acceptance_leaves_the_instance_in_the_state() {
+    for step in [Step::Accept, Step::Secondary, Step::Instance, Step::Handover] {
+        let place = Place::new();
+        let mut core = place.core().await;
+        place.edit(|world| {
+            world
+                .faults
+                .push(fault(Operation::Create, Effect::Panic).at(step))
+        });
+        let plan = core.plan("a", proxy("a", [])).await.expect("a plan");
+        let left = core.create_panicking("a", plan).await;
+        assert_eq!(left, step != Step::Accept, "{step:?}");
+        if left {
+            assert_eq!(core.text("a", "id"), "lab/z1/default/a", "{step:?}");
+            assert!(!core.of("a").get("incarnation").is_null(), "{step:?}");
+        }
+        core.up("a", proxy("a", [])).await;
+        assert_eq!(place.count(), 1, "{step:?}");
+        assert_eq!(core.action("a", proxy("a", [])).await, Action::NoOp, "{step:?}");
+        assert!(!core.delete("a").await.has_errors());
+        assert!(place.is_empty(), "{step:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_while_waiting_leaves_the_newest_sight_in_the_state() {
+    let place = Place::new();
+    let mut core = place.core().await;
+    place.edit(|world| {
+        world.settle = 3;
+        world.faults.push(fault(Operation::Get, Effect::Panic));
+    });
+    let plan = core.plan("a", proxy("a", [])).await.expect("a plan");
+    assert!(core.create_panicking("a", plan).await);
+    assert_eq!(core.text("a", "state"), "provisioning");
+    // It was handed over; after an untaint the next apply goes on waiting for it.
+    core.state.get_mut("a").expect("stored").tainted = false;
+    let before = core.text("a", "incarnation");
+    assert_eq!(core.up("a", proxy("a", [])).await.action, Action::Update);
+    assert_eq!(core.text("a", "incarnation"), before);
+    assert_eq!(core.text("a", "state"), "running");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_interrupt_after_acceptance_does_not_taint_and_the_next_apply_goes_on() {
     for step in [Step::Secondary, Step::Instance, Step::Handover] {
         let place = Place::new();
