@@ -321,7 +321,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// - [`AdoptPolicy::Never`] adopts nothing: `never_adopts_nothing`.
     /// - Of the request's own incarnation it is no adoption, whatever the policy: a create that is
     ///   repeated finishes what its earlier attempt made, handed over or not, and says nothing of it:
-    ///   `create_repeated_finishes_its_own`.
+    ///   `create_repeated_finishes_its_own`, `create_repeated_keeps_what_it_handed_over`.
     ///
     /// Of a resume:
     /// - It starts or resumes what is stopped, clears pending, and sets the labels:

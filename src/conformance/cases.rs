@@ -107,6 +107,7 @@ cases! { ($)
     adopt::same_spec_refuses_another_spec needs [], "Under `same_spec` another uid is refused all the same.";
     adopt::never_adopts_nothing needs [FailCreate(Handover)], "Under `never` even a pending instance of the same uid is refused.";
     adopt::create_repeated_finishes_its_own needs [FailCreate(Handover)], "A create repeated with its own incarnation finishes its own instance under every policy, which is no adoption.";
+    adopt::create_repeated_keeps_what_it_handed_over needs [], "A create repeated because its answer was lost returns what it handed over, under every policy and as no adoption.";
 
     resume::resume_starts_what_was_stopped needs [SetState(Stopped)], "Resume starts a stopped instance.";
     resume::resume_hands_over_what_is_pending needs [FailCreate(Handover)], "Resume clears `pending`, so that an interrupted create can be finished.";

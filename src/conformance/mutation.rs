@@ -277,6 +277,7 @@ mutations! {
     same_spec_refuses_another_spec: "`same_spec` replaces another specification";
     never_adopts_nothing: "`never` is taken for `interrupted`";
     create_repeated_finishes_its_own: "create takes its own earlier attempt for another's";
+    create_repeated_keeps_what_it_handed_over: "create takes what it handed over itself for another state's";
     resume_starts_what_was_stopped: "resume starts nothing";
     resume_hands_over_what_is_pending: "resume leaves `pending`";
     resume_refuses_another_incarnation: "resume takes whatever incarnation is there";

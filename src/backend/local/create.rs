@@ -168,23 +168,21 @@ impl Machine {
         installed: &Installed,
         accepted: &Accepted,
     ) -> Result<Created, Error> {
+        let complete = !record.mark.pending;
         record.mark.incarnation = request.incarnation;
         record.mark.pending = true;
         record.mark.given.clone_from(&request.given);
         held.write(&record).await?;
         let liveness = held.liveness(&record).await?;
         accepted.report(self.instance(held.place(), &record, liveness)?);
-        match (adopted, liveness) {
-            // It was handed over once, so it was complete: only its password file may be older.
-            (Adopted::SameSpec, Liveness::Runs) => {
-                self.configure(held, &record, policy, passwords, installed)
-                    .await?;
-            }
-            (Adopted::SameSpec | Adopted::Pending | Adopted::No, _) => {
-                squid::stop(held.place()).await?;
-                self.start(held, &mut record, policy, passwords, installed)
-                    .await?;
-            }
+        if complete && liveness == Liveness::Runs {
+            // It was handed over once: only its password file may be older.
+            self.configure(held, &record, policy, passwords, installed)
+                .await?;
+        } else {
+            squid::stop(held.place()).await?;
+            self.start(held, &mut record, policy, passwords, installed)
+                .await?;
         }
         record.relabel(&request.labels, &Default::default());
         self.hand_over(held, record, adopted, accepted).await

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 
 use super::Trial;
-use crate::conformance::trial::failed;
+use crate::conformance::trial::{Wanted, failed};
 use crate::conformance::{Ability, Control, Stage, Verdict, must};
 use crate::contract::{Accepted, AdoptPolicy, Adopted, CreateRequest, ErrorKind, State};
 
@@ -139,32 +139,56 @@ pub(super) async fn never_adopts_nothing(trial: &Trial<'_>) -> Verdict {
     Ok(())
 }
 
+/// Every policy, with a name for a trial of each.
+const POLICIES: [(&str, AdoptPolicy); 3] = [
+    ("a", AdoptPolicy::Interrupted),
+    ("b", AdoptPolicy::SameSpec),
+    ("c", AdoptPolicy::Never),
+];
+
+/// The same create once more, with its own incarnation: it must make no adoption of what is there.
+async fn repeated(trial: &Trial<'_>, wanted: &Wanted) -> Verdict {
+    let adopt = wanted.request.adopt;
+    let created = trial.try_create(wanted).await?;
+    must!(
+        created.adopted == Adopted::No && created.warnings.is_empty(),
+        "under {adopt:?} it was adopted as {:?}, with the words {:?}",
+        created.adopted,
+        created.warnings
+    );
+    let mark = trial.mark(&wanted.id).await?;
+    must!(
+        mark.incarnation == wanted.request.incarnation && !mark.pending,
+        "under {adopt:?} it was left as {mark:?}"
+    );
+    trial.until_running(&created.instance).await?;
+    Ok(())
+}
+
 pub(super) async fn create_repeated_finishes_its_own(trial: &Trial<'_>) -> Verdict {
-    for (name, adopt) in [
-        ("a", AdoptPolicy::Interrupted),
-        ("b", AdoptPolicy::SameSpec),
-        ("c", AdoptPolicy::Never),
-    ] {
+    for (name, adopt) in POLICIES {
         let mut wanted = trial.wanted(name)?;
         wanted.request.adopt = adopt;
         trial.cut_off(&wanted, Stage::Handover).await?;
-        // The second time it was handed over: only the answer was lost.
-        for attempt in ["cut off", "handed over"] {
-            let created = trial.try_create(&wanted).await?;
-            must!(
-                created.adopted == Adopted::No && created.warnings.is_empty(),
-                "{attempt}, under {adopt:?} it was adopted as {:?}, with the words {:?}",
-                created.adopted,
-                created.warnings
-            );
-            let mark = trial.mark(&wanted.id).await?;
-            must!(
-                mark.incarnation == wanted.request.incarnation && !mark.pending,
-                "{attempt}, under {adopt:?} it was left as {mark:?}"
-            );
-        }
+        repeated(trial, &wanted).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn create_repeated_keeps_what_it_handed_over(trial: &Trial<'_>) -> Verdict {
+    for (name, adopt) in POLICIES {
+        let mut wanted = trial.wanted(name)?;
+        wanted.request.adopt = adopt;
+        trial.created(&wanted).await?;
+        let before = trial.sight(&wanted.id).await?;
+        repeated(trial, &wanted).await?;
+        let after = trial.sight(&wanted.id).await?;
+        must!(
+            before.objects.keys().eq(after.objects.keys()),
+            "there is not the same of it as before: {before:?}, {after:?}"
+        );
         trial
-            .until_running(&trial.try_create(&wanted).await?.instance)
+            .try_delete(&trial.try_create(&wanted).await?.instance)
             .await?;
     }
     Ok(())

@@ -132,8 +132,14 @@ impl Mutant {
         let own_before = before
             .as_ref()
             .and_then(|record| record.mark.as_ref())
-            .is_some_and(|mark| mark.incarnation == request.incarnation);
-        if own_before && self.breaks("create_repeated_finishes_its_own") {
+            .filter(|mark| mark.incarnation == request.incarnation);
+        if let Some(mark) = own_before
+            && self.breaks(if mark.pending {
+                "create_repeated_finishes_its_own"
+            } else {
+                "create_repeated_keeps_what_it_handed_over"
+            })
+        {
             creating.ended = true;
             return Err(Error::permanent("it exists already"));
         }
