@@ -1,6 +1,8 @@
 //! The bytes that hosts write and read, one by one.
 
 use super::*;
+use crate::plugin::types::MAX_DEPTH;
+use crate::plugin::value::{Bound, Nullness, Number, Refinements};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.split_whitespace().collect();
