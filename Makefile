@@ -1,7 +1,7 @@
 # Every target works on a bare Debian 12 with Rust and Go; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench install docs lint release
+.PHONY: help demo test bench install docs fuzz lint release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -24,6 +24,9 @@ install: ## put the provider where your own terraform or tofu finds it
 
 docs: ## generate the argument tables of docs/ and the README from the schema, then check them
 	@scripts/docs
+
+fuzz: ## fuzz the decoders for FUZZ_SECONDS (60) each; needs a nightly compiler
+	@scripts/fuzz
 
 lint: ## what the machine can say about the code before the tests run
 	@scripts/lint

@@ -1,0 +1,4 @@
+//! Values as MessagePack: a byte that chooses the type, then the value.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| egress_fuzz::msgpack(data));
