@@ -12,3 +12,4 @@ mod resource;
 mod stopping;
 mod store;
 mod streams;
+mod terraform;

@@ -33,6 +33,9 @@ fn block() -> Block {
                 ObjectNesting::Single,
                 [text(), Attribute::number("count")],
             ),
+            Attribute::nested("steps", ObjectNesting::List, [text(), Attribute::bool("done")]),
+            Attribute::nested("labels", ObjectNesting::Set, [text()]),
+            Attribute::nested("links", ObjectNesting::Map, [text()]),
         ])
         .blocks([
             NestedBlock::single("one", Block::new().attribute(text())),
