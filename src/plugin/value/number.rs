@@ -146,7 +146,7 @@ impl Number {
         let magnitude = exponent
             .checked_add(significant.len() as i64 - 1)
             .ok_or(ParseNumberError::Range)?;
-        if magnitude.abs() > MAX_MAGNITUDE {
+        if magnitude.unsigned_abs() > MAX_MAGNITUDE.unsigned_abs() {
             return Err(ParseNumberError::Range);
         }
         if exponent >= 0 && magnitude <= 18 {
@@ -399,6 +399,7 @@ mod tests {
             "1e-646456994",
             "1e99999999999999999999",
             "1e9223372036854775807",
+            "0.1e-9223372036854775807",
         ] {
             assert_eq!(text.parse::<Number>(), Err(ParseNumberError::Range), "{text}");
         }
