@@ -792,7 +792,7 @@ async fn between(port: u16) -> (u16, Arc<AtomicBool>, Task<()>) {
     (own, silent, passing)
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn an_idle_session_stays_and_a_silent_server_is_given_up() {
     let server = Server::start(Manners::default()).await;
     let (port, silent, _passing) = between(server.port).await;
@@ -800,15 +800,19 @@ async fn an_idle_session_stays_and_a_silent_server_is_given_up() {
     hop.port = port;
     hop.host_keys = HostKeys::Insecure;
     let session = reach(hop).await.expect("a session");
-    // The clock is the paused one: nothing is waited for. A server that only ever answers
-    // keepalives with a failure counts as alive.
+    // The clock stands still while nothing but keepalives is spoken, and runs while the sockets
+    // are worked with: a paused one runs ahead of them. A server that only ever answers keepalives
+    // with a failure counts as alive.
+    tokio::time::pause();
     tokio::time::advance(Duration::from_secs(1)).await;
     for _ in 0..(15 * 60) {
         settle().await;
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     assert!(session.is_up());
+    tokio::time::resume();
     echoes(&session).await;
+    tokio::time::pause();
     silent.store(true, Ordering::Release);
     for _ in 0..90 {
         settle().await;
@@ -816,13 +820,14 @@ async fn an_idle_session_stays_and_a_silent_server_is_given_up() {
     }
     settle().await;
     assert!(!session.is_up());
+    tokio::time::resume();
     let error = session.open_socket("/run/echo").await.err().expect("lost");
     assert!(matches!(error, ChannelError::Lost { .. }), "{error}");
 }
 
 /// Lets everything that is ready run, the sockets' news included.
 async fn settle() {
-    for _ in 0..20 {
+    for _ in 0..200 {
         tokio::task::yield_now().await;
     }
 }
