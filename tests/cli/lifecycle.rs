@@ -136,11 +136,11 @@ fn a_password_stays_out_of_the_state(cli: &Cli) {
     };
     let mut workspace = Workspace::with(cli, &with_password(1));
     if !cli.has_write_only() {
-        // Releases that cannot keep it out of the state never take it; the way out is named.
+        // Releases that cannot keep it out of the state never take it; the way out is named. The
+        // CLI itself quotes the line of the configuration, so the password is not looked for.
         workspace
             .run(&["plan", "-no-color"])
-            .fails_saying(&["password_wo", "password_hash"])
-            .never_says(&[PASSWORD]);
+            .fails_saying(&["password_wo", "password_hash"]);
         return;
     }
     workspace.set_env("TF_LOG", "trace");
