@@ -7,7 +7,7 @@ terraform {
 }
 
 provider "egress" {
-  backend "here" {
+  backend "local" {
     local {
       state_dir = "/var/lib/egress-proxy"
     }

@@ -12,7 +12,8 @@ use super::model::{Incarnation, Installation, InstanceId, NativeId, Target};
 pub fn handed_over(id: &InstanceId, mark: &Mark) -> Error {
     let name = &mark.key.name;
     Error::permanent(format!(
-        "\"{id}\" exists already and was handed over to a state. If no state holds it, import it:\n\n\
+        "\"{id}\" exists already and was handed over to a state. If no state holds it, import it, \
+         with the resource's own address in `to`:\n\n\
          import {{\n  to = egress_proxy.{name}\n  id = \"{id}\"\n}}\n\n\
          If the resource was renamed, add a `moved` block. If `create_before_destroy` is set, the \
          replacement needs another name. With `adopt = \"same_spec\"` in the provider's configuration \

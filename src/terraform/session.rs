@@ -163,7 +163,7 @@ impl Session {
 
     fn not_configured(&self, name: &BackendName) -> Diagnostic {
         Diagnostic::error(format!("Backend {:?} is not configured", name.as_str())).detail(format!(
-            "Configured: {}. Restore the block backend \"{name}\" in the provider's configuration, pointing where it pointed: what it created is still there.",
+            "Configured: {}. Use one of these names; or, where backend \"{name}\" was configured before, restore its block in the provider's configuration, pointing where it pointed: what it created is still there.",
             self.names()
         ))
     }

@@ -139,7 +139,7 @@ pub(super) fn schema() -> Schema {
                     .attributes([
                         Attribute::list(ALLOWED_CIDRS, Type::String).describe("The clients' networks."),
                         Attribute::list(ALLOWED_PORTS, Type::Number)
-                            .describe("Ports that clients may CONNECT to. Default `[443]`."),
+                            .describe("Ports of CONNECT and, beside 80, of plain HTTP. Default `[443]`."),
                         Attribute::list(ALLOWED_DOMAINS, Type::String)
                             .describe("Destinations; `.example.com` includes subdomains. Default: any."),
                         Attribute::string(USERNAME).describe("The user of basic authentication."),

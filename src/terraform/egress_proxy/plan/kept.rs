@@ -7,8 +7,8 @@ use crate::contract::Facts;
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
 use crate::plugin::value::Value;
 use crate::terraform::egress_proxy::schema::{
-    ACCESS, ALLOWED_CIDRS, ALLOWED_DOMAINS, CLOUD_INIT, CLOUD_INIT_WO_VERSION, IMAGE, MACHINE_TYPE,
-    PASSWORD_HASH, PASSWORD_WO_VERSION, PLACEMENT, REGION, SPOT, USERNAME, ZONE,
+    ACCESS, ALLOWED_CIDRS, ALLOWED_DOMAINS, ALLOWED_PORTS, CLOUD_INIT, CLOUD_INIT_WO_VERSION, IMAGE,
+    MACHINE_TYPE, PASSWORD_HASH, PASSWORD_WO_VERSION, PLACEMENT, REGION, SPOT, USERNAME, ZONE,
 };
 
 /// An argument without a constant default that is not given any more keeps its value on the proxy.
@@ -20,6 +20,7 @@ pub(super) fn warn_of_kept(prior: &Value, config: &Value, current: &Facts, diagn
             ACCESS,
             &[
                 ALLOWED_CIDRS,
+                ALLOWED_PORTS,
                 ALLOWED_DOMAINS,
                 USERNAME,
                 PASSWORD_WO_VERSION,
@@ -72,6 +73,8 @@ fn still_has(current: &Facts, name: &str, config: &Value) -> bool {
                 && config.get(CLOUD_INIT).is_null()
                 && config.get(CLOUD_INIT_WO_VERSION).is_null()
         }
+        // Within a given block it falls back to its default; with the whole block gone it stays.
+        ALLOWED_PORTS => config.get(ACCESS).is_null(),
         _ => true,
     }
 }
