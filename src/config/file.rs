@@ -28,9 +28,12 @@ pub fn read(path: &FilePath, block: &Block) -> Result<Value, Diagnostics> {
             Diagnostic::error("The configuration file cannot be read").detail(format!("{name}: {why}.")),
         )
     };
-    let length = std::fs::metadata(path)
-        .map_err(|error| unreadable(error.to_string()))?
-        .len();
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+    // Reading a pipe or a device may never end.
+    if !metadata.is_file() {
+        return Err(unreadable("it is not a regular file".to_owned()));
+    }
+    let length = metadata.len();
     if length > LONGEST {
         return Err(unreadable(format!(
             "it has {length} bytes, which no configuration has"
@@ -55,7 +58,9 @@ fn parse(text: &str, block: &Block) -> Result<Value, Diagnostics> {
     } else {
         serde_saphyr::from_str(text).map_err(|error| {
             Diagnostics::from(
-                Diagnostic::error("The configuration file is not YAML").detail(error.to_string()),
+                // Without the lines around it: they may hold a secret.
+                Diagnostic::error("The configuration file is not YAML")
+                    .detail(error.without_snippet().to_string()),
             )
         })?
     };

@@ -15,18 +15,22 @@ use super::site::{AccessLog, Loopback, Site};
 const MAPPED: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
 
 /// Addresses at which a cloud, or the link, answers whoever asks: credentials and user data among it.
-const METADATA_ADDRESSES: [(&str, &str); 8] = [
+const METADATA_ADDRESSES: [(&str, &str); 12] = [
     (
         "169.254.0.0/16",
         "IPv4 link-local; the metadata service of most clouds is 169.254.169.254",
     ),
     ("fe80::/10", "IPv6 link-local"),
     ("64:ff9b::a9fe:0/112", "IPv4 link-local behind NAT64"),
-    ("fd00:ec2::254/128", "Amazon"),
+    ("::ffff:0:a9fe:0/112", "IPv4 link-local behind SIIT"),
+    ("2002:a9fe::/32", "IPv4 link-local behind 6to4"),
+    ("fd00:ec2::/32", "Amazon"),
     ("fd20:ce::254/128", "Google"),
     ("168.63.129.16/32", "Azure"),
     ("100.100.100.200/32", "Alibaba"),
     ("192.0.0.192/32", "Oracle"),
+    ("fd00:c1::a9fe:a9fe/128", "Oracle"),
+    ("fd00:42::42/128", "Scaleway"),
 ];
 
 /// Names of the same services, denied although they resolve to the addresses above: only inside the

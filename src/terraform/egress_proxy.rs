@@ -79,9 +79,17 @@ fn id_of(state: &Value) -> Result<InstanceId, Diagnostic> {
     })
 }
 
-/// The incarnation in a state; none before the first read of an import.
-fn incarnation_of(state: &Value) -> Option<Incarnation> {
-    state.get(INCARNATION).as_str()?.parse().ok()
+/// The incarnation in a state; none before the first read of an import. One that cannot be read is
+/// an error: taken for none, the proxy would be somebody else's, and a destroy would leave it running.
+fn incarnation_of(state: &Value) -> Result<Option<Incarnation>, Diagnostic> {
+    let Some(text) = state.get(INCARNATION).as_str() else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_: uuid::Error| {
+        Diagnostic::error("The state holds an incarnation that cannot be read").detail(format!(
+            "{text:?} is no UUID. Restore it from a backup of the state, or remove the resource with `terraform state rm` and import the proxy again."
+        ))
+    })
 }
 
 /// The target in a state.
@@ -213,7 +221,7 @@ async fn read(call: &Call, session: &Session, response: &mut ReadResponse) {
         let open = session.open(&id.backend)?;
         let request = GetRequest {
             id: id.native.clone(),
-            incarnation: incarnation_of(prior),
+            incarnation: incarnation_of(prior)?,
             installation: session.owner()?,
             recorded_target: target_of(prior),
             probe: false,

@@ -11,6 +11,8 @@ use crate::plugin::schema::{Attribute, Block};
 use crate::plugin::value::Value;
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// Longer than anything that is waited for, and short enough for every clock.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// One of the timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
     let parsed: SignedDuration = text.parse().map_err(|_: jiff::Error| refused())?;
     match Duration::try_from(parsed) {
+        Ok(duration) if duration > LONGEST => Err(format!(
+            "{text:?} is longer than 720h, the longest that can be waited for"
+        )),
         Ok(duration) if !duration.is_zero() => Ok(duration),
         Ok(_) | Err(_) => Err(refused()),
     }
@@ -101,6 +106,23 @@ pub(crate) fn show(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A state may hold what an earlier release let through: then the default holds.
+    #[test]
+    fn no_timeout_is_longer_than_a_clock_can_tell() {
+        for text in [
+            "721h",
+            "2562047788015215h",
+            "9223372036854775807s",
+            "106751991167300h",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+            let timeouts = Value::Map([("read".to_owned(), Value::from(text))].into());
+            let resource = Value::Map([("timeouts".to_owned(), timeouts)].into());
+            assert_eq!(Timeout::Read.of(&resource), Timeout::Read.default(), "{text}");
+        }
+        assert_eq!(parse("720h"), Ok(LONGEST));
+    }
 
     #[test]
     fn durations_are_written_as_users_write_them() {

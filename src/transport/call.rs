@@ -29,7 +29,7 @@ impl Limits {
     #[must_use]
     pub fn new(budget: Duration, cancel: CancellationToken) -> Self {
         Self {
-            deadline: Instant::now() + budget,
+            deadline: after(budget),
             cancel,
         }
     }
@@ -97,7 +97,14 @@ pub async fn bounded<F: Future>(limits: &Limits, work: F) -> Result<F::Output, I
 /// # Errors
 /// The limit that was reached.
 pub async fn pause(limits: &Limits, time: Duration) -> Result<(), Interrupted> {
-    bounded(limits, sleep_until(Instant::now() + time)).await
+    bounded(limits, sleep_until(after(time))).await
+}
+
+/// That long from now; for a time that no clock can tell, as good as never.
+fn after(time: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or_else(|| now + NEVER)
 }
 
 /// The one sleep.
@@ -142,7 +149,7 @@ pub async fn within<F: Future>(
     tokio::select! {
         biased;
         output = work => Ok(output),
-        () = sleep_until(Instant::now() + budget) => Err(Overran { call: call.to_string(), budget }),
+        () = sleep_until(after(budget)) => Err(Overran { call: call.to_string(), budget }),
     }
 }
 

@@ -118,3 +118,19 @@ async fn the_state_of_another_type_is_refused_with_a_way_out() {
     }
     assert!(!text.contains("s3cr3t"), "{text}");
 }
+
+/// Taken for none, it would make the proxy somebody else's: a destroy would leave it running.
+#[tokio::test]
+async fn an_incarnation_that_cannot_be_read_is_an_error_and_loses_nothing() {
+    let place = Place::new();
+    let mut core = place.core().await;
+    core.up("a", proxy("a", [])).await;
+    let stored = &mut core.state.get_mut("a").expect("stored").state;
+    stored.set("incarnation", "garbage");
+    for problems in [core.refresh("a").await, core.delete("a").await] {
+        assert!(problems.has_errors());
+        let text = format!("{problems:?}");
+        assert!(text.contains("\\\"garbage\\\" is no UUID"), "{text}");
+        assert!(core.state.contains_key("a"), "still in the state");
+    }
+}

@@ -48,6 +48,8 @@ impl LocalConfig {
     ) -> Result<Self, Vec<ConfigProblem>> {
         let mut problems = Vec::new();
         let mut refuse = |argument, message| problems.push(ConfigProblem { argument, message });
+        // Squid listens on the IPv4 address that a mapped one means, and reports that.
+        let listen: Vec<IpAddr> = listen.iter().map(IpAddr::to_canonical).collect();
 
         let state_dir = match ConfPath::try_from(state_dir) {
             Ok(path) => Some(path),

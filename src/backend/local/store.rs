@@ -218,7 +218,19 @@ fn make_dirs(place: &Place, account: Option<&Account>) -> Result<(), Error> {
     let made = match DirBuilder::new().mode(mode).create(namespace_dir) {
         // A narrow umask would keep Squid's account out.
         Ok(()) => std::fs::set_permissions(namespace_dir, Permissions::from_mode(mode)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // What is there may be no directory, or a link to nothing: no lock could ever be made in it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            match std::fs::symlink_metadata(namespace_dir) {
+                Ok(found) if !found.is_dir() && !namespace_dir.is_dir() => {
+                    return Err(Error::permanent(format!(
+                        "{} is in the way: it is not a directory. Move it away, or choose another state_dir.",
+                        namespace_dir.display()
+                    )));
+                }
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
         Err(error) => Err(error),
     };
     match made {

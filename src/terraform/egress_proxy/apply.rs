@@ -306,7 +306,7 @@ fn prepare_resume<'s>(
 ) -> Result<(InstanceId, &'s Open, Resume), Diagnostic> {
     let id = id_of(prior)?;
     let open = session.open(&id.backend)?;
-    let Some(incarnation) = incarnation_of(prior) else {
+    let Some(incarnation) = incarnation_of(prior)? else {
         return Err(Diagnostic::error(format!("The state of {id} has no incarnation"))
             .detail("Without it nothing tells this instance from another one of its name. Run a plan that refreshes the state first."));
     };
@@ -326,7 +326,7 @@ async fn destroy(call: &Call, session: &Session, request: ApplyRequest) -> Apply
         let open = session.open(&id.backend)?;
         let delete = DeleteRequest {
             id: id.native.clone(),
-            incarnation: incarnation_of(&prior),
+            incarnation: incarnation_of(&prior)?,
             installation: session.owner()?,
             recorded_target: target_of(&prior),
         };

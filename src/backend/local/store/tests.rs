@@ -216,3 +216,19 @@ fn only_the_end_of_squids_log_is_told() {
     std::fs::write(place.cache_log(), "").expect("written");
     assert_eq!(log_since(&place, before), "", "it was cut short meanwhile");
 }
+
+#[test]
+fn what_stands_where_the_namespace_belongs_is_named() {
+    for link in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let in_the_way = dir.path().join("default");
+        if link {
+            std::os::unix::fs::symlink(dir.path().join("nowhere"), &in_the_way).expect("a link");
+        } else {
+            std::fs::write(&in_the_way, "").expect("a file");
+        }
+        let error = try_lock(&place(dir.path()), Some(None)).expect_err("refused");
+        assert_eq!(error.kind(), crate::contract::ErrorKind::Permanent);
+        assert!(error.message().contains("is in the way"), "{error}");
+    }
+}
