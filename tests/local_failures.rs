@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use egress::contract::{
     Accepted, AdoptPolicy, Adopted, Backend as _, CreateRequest, Deleted, ErrorKind, Facts, HealthReason,
     Instance, ListFilter, Readiness, State, Target,
 };
+use egress::transport::call::{Interval, Limits, Look, poll};
 use rig::{Client, Origin, Rig, create_on, free_port, secrets, with_user};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -218,7 +220,20 @@ async fn a_taken_port_is_named_and_nothing_is_left() {
     // A stopped one cannot come back while somebody has its port, and says who.
     signal(rig.pid("a"), Signal::KILL);
     reaches(&rig, &first, State::Stopped).await;
-    let thief = std::net::TcpListener::bind(("127.0.0.1", port)).expect("free");
+    // The kernel closes a dead process's sockets in its own time.
+    let bind = || async move {
+        match std::net::TcpListener::bind(("127.0.0.1", port)) {
+            Ok(thief) => Ok(Look::Done(thief)),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                Ok(Look::Pending(error.to_string()))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let limits = Limits::after(Duration::from_secs(30));
+    let thief = poll(&limits, Interval::every(Duration::from_millis(10)), bind)
+        .await
+        .expect("free");
     let error = rig.resume(&first).await.expect_err("taken");
     assert!(error.to_string().contains(&format!("port {port}")), "{error}");
     assert_eq!(
