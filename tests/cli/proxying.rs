@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 
@@ -76,11 +76,12 @@ fn exchange(port: u16, request: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// Nothing answers on the port any more.
+/// Nothing answers on the port any more, or soon: the kernel closes the sockets of a killed process
+/// only when the last of its threads is gone.
 #[track_caller]
 pub(crate) fn nobody_listens(port: u16) {
-    assert!(
-        TcpStream::connect(("127.0.0.1", port)).is_err(),
-        "something still listens on port {port}"
-    );
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        assert!(Instant::now() < deadline, "something still listens on port {port}");
+    }
 }
