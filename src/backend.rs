@@ -3,4 +3,5 @@
 //! A backend may import the contract, `squid` and the transport, and must not know the plugin,
 //! Terraform or another backend. Invariant: only the registry names more than one of them.
 
+pub mod kubernetes;
 pub mod local;

@@ -3,6 +3,7 @@
 //! Must not know which block. Invariant: every problem carries the path of the value it is about;
 //! reading never stops at the first.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -78,6 +79,37 @@ impl<'a> Reader<'a> {
         }
         let texts = value.as_list().iter().filter_map(Value::as_str);
         Field::Known(texts.map(str::to_owned).collect())
+    }
+
+    /// A map of strings; unknown while one of them is.
+    #[must_use]
+    pub fn texts(&self, name: &str) -> Field<BTreeMap<String, String>> {
+        self.entries(name, |value| value.as_str().map(str::to_owned))
+    }
+
+    /// A map of lists of strings; unknown while one of them is.
+    #[must_use]
+    pub fn text_lists(&self, name: &str) -> Field<BTreeMap<String, Vec<String>>> {
+        self.entries(name, |value| {
+            let texts = value.as_list().iter().filter_map(Value::as_str);
+            Some(texts.map(str::to_owned).collect())
+        })
+    }
+
+    fn entries<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>) -> Field<BTreeMap<String, T>> {
+        let value = self.value.get(name);
+        if value.is_null() {
+            return Field::Null;
+        }
+        if !value.is_wholly_known() {
+            return Field::Unknown;
+        }
+        let entries = value.as_map().into_iter().flatten();
+        Field::Known(
+            entries
+                .filter_map(|(key, value)| Some((key.clone(), read(value)?)))
+                .collect(),
+        )
     }
 
     /// A whole number.
