@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::Layer as _;
 
@@ -54,7 +55,7 @@ impl From<Exit> for ExitCode {
 
 /// Egress proxies for Terraform and OpenTofu: the provider, and its tools for the command line.
 #[derive(Debug, Parser)]
-#[command(name = "terraform-provider-egress", version, disable_help_subcommand = true)]
+#[command(name = "terraform-provider-egress", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -167,7 +168,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         [flag] if flag == "-debug" || flag == "--debug" => serve(true, &mut streams),
         _ => match Arguments::try_parse_from(&arguments) {
             Ok(arguments) => execute(arguments.command, &mut streams),
-            Err(error) => {
+            Err(mut error) => {
+                hint(&mut error);
                 // Help and version are answers, everything else a mistake.
                 let _ = error.print();
                 if error.use_stderr() {
@@ -179,6 +181,25 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
     };
     exit.into()
+}
+
+/// Points at `--output` where somebody asked for a form as other tools spell it.
+fn hint(error: &mut clap::Error) {
+    let form = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => {
+            ["json", "text", "markdown"]
+                .into_iter()
+                .find(|form| flag.trim_start_matches('-') == *form)
+        }
+        _ => None,
+    };
+    if let Some(form) = form {
+        let way_out = format!("use `--output {form}`");
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![way_out.into()]),
+        );
+    }
 }
 
 fn serve(debug: bool, streams: &mut Streams<'_>) -> Exit {
@@ -268,6 +289,22 @@ mod tests {
     #[test]
     fn the_arguments_are_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_form_that_other_tools_spell_otherwise_is_pointed_at() {
+        for (arguments, told) in [
+            (["x", "profiles", "--json"], Some("--output json")),
+            (["x", "health", "--json"], Some("--output json")),
+            (["x", "profiles", "--markdown"], Some("--output markdown")),
+            (["x", "profiles", "--yaml"], None),
+        ] {
+            let mut error = Arguments::try_parse_from(arguments).expect_err("no such flag");
+            hint(&mut error);
+            let text = error.to_string();
+            assert_eq!(text.contains("--output"), told.is_some(), "{text}");
+            assert!(told.is_none_or(|told| text.contains(told)), "{text}");
+        }
     }
 
     #[test]

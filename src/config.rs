@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::contract::{AdoptPolicy, BackendName, Installation};
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
 use crate::plugin::schema::{Attribute, Block, NestedBlock};
 use crate::plugin::value::Value;
 
@@ -54,10 +54,17 @@ impl Environment {
         value.filter(|value| !value.is_empty())
     }
 
-    /// A path as written, with `~/` replaced by the user's home.
+    /// A path as written, with `~` in front replaced by the user's home. Another user's home, such as
+    /// `~root`, stays as it is written.
     #[must_use]
     pub fn expand(&self, path: &str) -> PathBuf {
-        match (path.strip_prefix("~/"), self.get("HOME")) {
+        let rest = match path.strip_prefix('~') {
+            Some("") => Some(""),
+            Some(rest) => rest.strip_prefix('/'),
+            None => None,
+        };
+        match (rest, self.get("HOME")) {
+            (Some(""), Some(home)) => PathBuf::from(home),
             (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
             _ => PathBuf::from(path),
         }
@@ -73,6 +80,8 @@ pub struct Config {
     pub adopt: Field<AdoptPolicy>,
     /// The backends by name; `None` where not even their names are known yet.
     pub backends: Option<BTreeMap<BackendName, Configured>>,
+    /// What its author may not have meant.
+    pub warnings: Diagnostics,
 }
 
 /// One configured backend.
@@ -145,6 +154,13 @@ impl Config {
             problems.push(
                 Diagnostic::error("Both config_file and backend blocks are given")
                     .detail("Configure the backends in one place: move the blocks into the file, or remove config_file.")
+                    .at(Path::root().attribute("config_file")),
+            );
+        }
+        if argument.as_str() == Some("") {
+            problems.push(
+                Diagnostic::error("config_file is empty")
+                    .detail("Leave it out, or name a file.")
                     .at(Path::root().attribute("config_file")),
             );
         }
@@ -222,7 +238,7 @@ impl Config {
                 Ok(parsed) => installation = Field::Known(parsed),
                 Err(error) => reader.problem(
                     Diagnostic::error(format!("{INSTALLATION_VARIABLE} cannot be used"))
-                        .detail(format!("{error}.")),
+                        .detail(sentence(&error.to_string())),
                 ),
             }
         }
@@ -243,10 +259,12 @@ impl Config {
         } else {
             Some(read_backends(blocks, kinds, environment, problems))
         };
+        let warnings = backends.as_ref().map(shared_places).unwrap_or_default();
         Self {
             installation,
             adopt,
             backends,
+            warnings,
         }
     }
 
@@ -275,6 +293,29 @@ impl Config {
     }
 }
 
+/// Backends that are one place under several names: what is made under one of them is there under
+/// the others, too.
+fn shared_places(backends: &BTreeMap<BackendName, Configured>) -> Diagnostics {
+    let mut places: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    for (name, configured) in backends {
+        if let Configured::Ready { kind, settings } = configured
+            && let Some(place) = settings.place()
+        {
+            places.entry((kind.name, place)).or_default().push(name.as_str());
+        }
+    }
+    places
+        .into_iter()
+        .filter(|(_, names)| names.len() > 1)
+        .map(|((_, place), names)| {
+            let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+            Diagnostic::warning(format!("The backends {} are one place", names.join(", "))).detail(format!(
+                "They have the same {place}, so that every proxy there has an id under each of these names, and two resources can be one proxy. Give each a place of its own; to rename a backend, import its proxies under the new name."
+            ))
+        })
+        .collect()
+}
+
 fn read_backends(
     blocks: &Value,
     kinds: &'static [&'static Kind],
@@ -289,16 +330,17 @@ fn read_backends(
             Ok(name) => Some(name),
             Err(error) => {
                 problems.push(
-                    Diagnostic::error("A backend has a name that cannot be used")
+                    Diagnostic::error(format!("A backend cannot be called {label:?}"))
                         .detail(format!(
-                            "{error}: it becomes part of ids, labels and volume names."
+                            "{} It becomes part of ids, labels and volume names.",
+                            sentence(&error.to_string())
                         ))
                         .at(path.clone()),
                 );
                 None
             }
         };
-        let configured = read_backend(block, path, kinds, environment, problems);
+        let configured = read_backend(label, block, path, kinds, environment, problems);
         if let (Some(name), Some(configured)) = (name, configured) {
             backends.insert(name, configured);
         }
@@ -317,6 +359,7 @@ fn read_backends(
 }
 
 fn read_backend(
+    label: &str,
     block: &Value,
     path: Path,
     kinds: &'static [&'static Kind],
@@ -335,7 +378,7 @@ fn read_backend(
         [kind] => **kind,
         [] => {
             problems.push(
-                Diagnostic::error("A backend is of no kind")
+                Diagnostic::error(format!("Backend {label:?} is of no kind"))
                     .detail(format!(
                         "It needs exactly one block inside that says what it is: {}.",
                         known()
@@ -347,7 +390,7 @@ fn read_backend(
         several => {
             let names: Vec<_> = several.iter().map(|kind| kind.name).collect();
             problems.push(
-                Diagnostic::error("A backend is of several kinds")
+                Diagnostic::error(format!("Backend {label:?} is of several kinds"))
                     .detail(format!(
                         "It has the blocks {}; it needs exactly one. Give each a backend block of its own.",
                         names.join(", ")

@@ -3,6 +3,7 @@
 //! It imports nothing of ours; every layer may import it. The rustdoc of [`Backend`] is normative:
 //! each bullet names the conformance case that proves it.
 
+pub mod disagreement;
 pub mod error;
 pub mod latch;
 pub mod mark;
@@ -26,6 +27,7 @@ pub use mark::Mark;
 pub use model::{
     BackendName, HealthReason, Incarnation, Installation, Instance, InstanceId, InstanceKey, ListFilter,
     Listing, Namespace, NativeId, ProxyName, Secondary, State, Target, TargetHealth, Uid, Unreadable,
+    Warning,
 };
 pub use profile::Profile;
 pub use spec::{Fact, Facts, Secret, Secrets};
@@ -247,7 +249,7 @@ pub struct Resolved {
     /// The facts with every default filled in, in canonical form.
     pub facts: Facts,
     /// What the user should know at plan time.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 /// What a backend is asked to resolve.

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use egress::contract::{HealthReason, Profile};
 use serde_json::{Map, Value};
 
 /// What only builds with the feature `testing` have.
@@ -221,12 +222,50 @@ fn profiles() -> String {
     format!("\n{table}\n")
 }
 
+/// What each axis asks, and what the answers mean that a kind of a release gives.
+fn profile_meanings() -> String {
+    let kinds = egress::registry::kinds().iter();
+    let answers: Vec<_> = kinds
+        .filter(|kind| kind.name != ONLY_IN_TESTS)
+        .map(|kind| (kind.profile)().answers())
+        .collect();
+    let mut out = String::from("\n| axis | what it asks | what the answers mean |\n|---|---|---|\n");
+    for (index, axis) in Profile::MEANINGS.iter().enumerate() {
+        let given = axis
+            .answers
+            .iter()
+            .filter(|(answer, _)| answers.iter().any(|answers| answers[index] == *answer));
+        let meanings: Vec<_> = given
+            .map(|(answer, meaning)| format!("`{answer}`: {}", meaning.trim()))
+            .collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} |",
+            axis.axis,
+            axis.question.trim(),
+            meanings.join(" ")
+        );
+    }
+    out + "\n"
+}
+
+/// Why a target is or is not healthy, as a table.
+fn health_reasons() -> String {
+    let mut out = String::from("\n| `reason` | meaning |\n|---|---|\n");
+    for reason in HealthReason::ALL {
+        let _ = writeln!(out, "| `{}` | {} |", reason.as_str(), reason.meaning());
+    }
+    out + "\n"
+}
+
 /// What belongs between the marker and its end.
 fn generated(marker: &str, schema: &Value) -> Option<String> {
     let words: Vec<&str> = marker.split(' ').collect();
     match words.as_slice() {
         ["bench"] => None,
         ["profiles"] => Some(profiles()),
+        ["profile-meanings"] => Some(profile_meanings()),
+        ["health-reasons"] => Some(health_reasons()),
         ["example", path] => {
             let content =
                 fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -334,6 +373,34 @@ fn everything_has_its_page_and_its_example() {
         for path in found {
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
             assert!(expected.contains(&name), "{} is about nothing", path.display());
+        }
+    }
+}
+
+/// The schema has no words for what is inside of an object: the page of its data source has.
+#[test]
+fn what_is_inside_of_an_object_is_explained() {
+    let schema = schema();
+    for (name, source) in object(&schema["data_source_schemas"]) {
+        let page = name.strip_prefix("egress_").expect("our names start so");
+        let path = root().join(format!("docs/data-sources/{page}.md"));
+        let page = fs::read_to_string(path).expect("a page");
+        let explained: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+            .flat_map(|names| names.split(", "))
+            .collect();
+        for (_, attribute) in object(&source["block"]["attributes"]) {
+            let Some((_, fields)) = inside(&attribute) else {
+                continue;
+            };
+            for field in object(&fields["attributes"]).keys() {
+                let field = format!("`{field}`");
+                assert!(
+                    explained.contains(&field.as_str()),
+                    "{name} does not explain {field}"
+                );
+            }
         }
     }
 }

@@ -253,14 +253,47 @@ fn pretender(dir: &Path, script: &str) -> PathBuf {
     program
 }
 
+/// What a pretender says of itself.
+const VERSION: &str =
+    "[ \"$1\" = -v ] && echo 'Squid Cache: Version 5.7' && echo \"'--with-default-user=root'\" && exit 0";
+
+/// Whoever is interrupted while Squid starts has the last report and nothing else.
+#[tokio::test]
+#[ignore = "needs squid"]
+async fn what_was_started_is_reported_before_it_serves() {
+    let rig = Rig::new();
+    // It starts, and opens no port.
+    let script = format!("{VERSION}\n[ \"$1\" = -k ] && exit 0\nwhile :; do sleep 1; done");
+    let backend = rig.again(Some(pretender(rig.dir(), &script)));
+    let request = CreateRequest::New(Box::new(rig.request("a", on_free_port())));
+    let accepted = Accepted::new();
+    let mut create = backend.create(&request, &accepted);
+    let begun = std::time::Instant::now();
+    let told = loop {
+        tokio::select! {
+            done = &mut create => panic!("it cannot be done: {done:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        match accepted.last() {
+            Some(told) if told.state == State::Running => break told,
+            Some(told) => assert_eq!(told.reason.as_deref(), Some("its Squid was about to be started")),
+            None => {}
+        }
+        assert!(begun.elapsed().as_secs() < 30, "no process is reported");
+    };
+    drop(create);
+    assert!(told.mark.pending && told.started);
+    assert_eq!(rig.processes().len(), 1);
+    rig.delete(&told).await.expect("deleted");
+    assert_eq!(rig.processes(), [0; 0]);
+}
+
 #[tokio::test]
 #[ignore = "needs squid"]
 async fn a_missing_or_broken_squid_is_named_and_nothing_is_left() {
     let rig = Rig::new();
-    let version =
-        "[ \"$1\" = -v ] && echo 'Squid Cache: Version 5.7' && echo \"'--with-default-user=root'\" && exit 0";
     let ends = format!(
-        "{version}\n[ \"$1\" = -k ] && exit 0\nconf=$5; echo '| FATAL: it cannot be' >> \"${{conf%/*}}/cache.log\"; exit 3"
+        "{VERSION}\n[ \"$1\" = -k ] && exit 0\nconf=$5; echo '| FATAL: it cannot be' >> \"${{conf%/*}}/cache.log\"; exit 3"
     );
     let missing = rig.again(Some(PathBuf::from("/nowhere/squid")));
     let error = create_on(&missing, rig.request("a", on_free_port()))
@@ -278,7 +311,7 @@ async fn a_missing_or_broken_squid_is_named_and_nothing_is_left() {
             &["Squid 4", "5 or later"],
         ),
         (
-            format!("{version}\necho 'x| FATAL: Bungled line 7' >&2; exit 1"),
+            format!("{VERSION}\necho 'x| FATAL: Bungled line 7' >&2; exit 1"),
             &["refuses the configuration", "Bungled line 7"],
         ),
         (ends, &["ended at once", "exit status: 3", "it cannot be"]),
@@ -595,9 +628,13 @@ async fn a_directory_removed_by_hand_leaves_no_squid_for_ever() {
         .expect("made again")
         .instance;
     assert_eq!(rig.processes().len(), 1);
+    // As one that had to be killed leaves it; only the process still knows the name.
+    let service = Rig::service(rig.pid("a")).expect("a name");
+    std::fs::write(format!("/dev/shm/{service}-left.shm"), "").expect("written");
     std::fs::remove_dir_all(rig.proxy_dir("a")).expect("removed");
     assert_eq!(rig.delete(&made).await.expect("nothing is there"), Deleted::Gone);
     assert_eq!(rig.processes(), [0; 0]);
+    assert_eq!(Rig::shared_memory(&service), [""; 0].map(PathBuf::from));
 }
 
 #[tokio::test]
@@ -778,6 +815,13 @@ async fn a_directory_that_squids_account_cannot_pass_is_named() {
     );
     let rig = Rig::new();
     std::fs::set_permissions(rig.dir(), std::fs::Permissions::from_mode(0o700)).expect("set");
+    // Health says it before anything is made there.
+    let health = rig.backend.check().await;
+    assert_eq!(health[0].reason, HealthReason::Forbidden, "{health:?}");
+    assert!(
+        health[0].message.contains(rig.dir().to_str().expect("UTF-8")),
+        "{health:?}"
+    );
     let error = rig
         .create(rig.request("a", on_free_port()))
         .await

@@ -17,7 +17,11 @@ mod create;
 #[cfg(target_os = "linux")]
 mod delete;
 #[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
 mod health;
+#[cfg(target_os = "linux")]
+mod lock;
 #[cfg(target_os = "linux")]
 mod lookup;
 #[cfg(target_os = "linux")]

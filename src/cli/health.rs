@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::{Configured, Exit, Output, Streams};
 use crate::contract::{BackendName, TargetHealth};
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, sentence};
 use crate::registry;
 use crate::transport::call::{Limits, bounded, within};
 
@@ -41,9 +41,12 @@ pub(super) fn run(configured: &Configured, output: Output, streams: &mut Streams
 
 fn collect(configured: &Configured, streams: &mut Streams<'_>) -> Result<Vec<Report>, Diagnostics> {
     let config = configured.read()?;
+    streams.problems(&config.warnings);
     let only = match &configured.backend {
         Some(name) => Some(name.parse::<BackendName>().map_err(|error| {
-            Diagnostics::from(Diagnostic::error("--backend cannot be used").detail(format!("{error}.")))
+            Diagnostics::from(
+                Diagnostic::error("--backend cannot be used").detail(sentence(&error.to_string())),
+            )
         })?),
         None => None,
     };
@@ -52,7 +55,7 @@ fn collect(configured: &Configured, streams: &mut Streams<'_>) -> Result<Vec<Rep
     if let Some(name) = only.as_ref().filter(|name| !backends.contains_key(name)) {
         return Err(
             Diagnostic::error(format!("Backend {:?} is not configured", name.as_str()))
-                .detail(format!("Configured: {}.", names.join(", ")))
+                .detail(format!("The configuration has {}.", names.join(", ")))
                 .into(),
         );
     }

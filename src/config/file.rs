@@ -56,10 +56,12 @@ fn parse(text: &str, block: &Block) -> Result<Value, Diagnostics> {
     let json: Json = if text.trim().is_empty() {
         Json::Null
     } else {
-        serde_saphyr::from_str(text).map_err(|error| {
+        // A tag such as `!vault` asks for something that is not done here: its text is not the value.
+        let options = serde_saphyr::options! { reject_unsupported_tags: true };
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             Diagnostics::from(
                 // Without the lines around it: they may hold a secret.
-                Diagnostic::error("The configuration file is not YAML")
+                Diagnostic::error("The configuration file is not YAML that can be used")
                     .detail(error.without_snippet().to_string()),
             )
         })?

@@ -38,6 +38,12 @@ pub trait Settings: fmt::Debug + Send + Sync {
         Namespace::default()
     }
 
+    /// Where it keeps its proxies, as far as that is known without asking anybody: two backends of
+    /// one kind and one place are one backend under two names.
+    fn place(&self) -> Option<String> {
+        None
+    }
+
     /// The backend. Dials nothing and reads no credentials.
     fn build(&self, name: &BackendName) -> Arc<dyn Backend>;
 }

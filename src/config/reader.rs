@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use super::{Environment, Field};
 use crate::contract::AdoptPolicy;
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
 use crate::plugin::value::Value;
 
 /// Reads one block.
@@ -67,12 +67,18 @@ impl<'a> Reader<'a> {
         Field::bool(self.value.get(name))
     }
 
-    /// A list or set of strings; unknown while one of them is.
-    #[must_use]
-    pub fn strings(&self, name: &str) -> Field<Vec<String>> {
+    /// A list or set of strings; unknown while one of them is. A null among them is a problem.
+    pub fn strings(&mut self, name: &str) -> Field<Vec<String>> {
         let value = self.value.get(name);
         if value.is_null() {
             return Field::Null;
+        }
+        for (index, element) in (0..).zip(value.as_list()) {
+            if element.is_null() {
+                let problem = Diagnostic::error(format!("{name} holds null"))
+                    .detail(format!("Element {index} is null; remove it, or give it a value."));
+                self.problem(problem.at(self.path_of(name).index(index)));
+            }
         }
         if !value.is_wholly_known() {
             return Field::Unknown;
@@ -147,8 +153,8 @@ impl<'a> Reader<'a> {
             Field::Known(text) => match text.parse() {
                 Ok(parsed) => Field::Known(parsed),
                 Err(error) => {
-                    let problem =
-                        Diagnostic::error(format!("{name} cannot be used")).detail(format!("{error}."));
+                    let problem = Diagnostic::error(format!("{name} cannot be used"))
+                        .detail(sentence(&error.to_string()));
                     self.problem(problem.at(self.path_of(name)));
                     Field::Null
                 }

@@ -18,6 +18,7 @@ pub use super::name::{
     BackendName, Incarnation, Installation, InstanceId, InstanceKey, InvalidName, Namespace, NativeId,
     ProxyName, Uid,
 };
+use super::spec::Fact;
 
 /// What stands behind a backend's name, as facts from the strongest to the weakest, such as
 /// `machine=4f…`. Written `fact=value,fact=value`, with `%`, `,` and `=` percent-encoded in values.
@@ -180,6 +181,18 @@ pub struct Listing {
     pub unreadable: Vec<Unreadable>,
 }
 
+/// What the author of a specification may not have meant, although nothing is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Where.
+    pub fact: Fact,
+    /// What it is, without a full stop and without the proxy's name: the CLIs show warnings of one
+    /// title as one.
+    pub title: String,
+    /// What follows from it, and the way out, in sentences.
+    pub message: String,
+}
+
 /// What to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListFilter {
@@ -189,57 +202,47 @@ pub struct ListFilter {
     pub namespace: Option<Namespace>,
 }
 
-/// Why a target is or is not healthy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HealthReason {
-    /// It can be used.
-    Healthy,
-    /// It did not answer in time.
-    Timeout,
-    /// It does not accept who we are, or is not who it should be.
-    Unauthorized,
-    /// It knows us and refuses.
-    Forbidden,
-    /// It answered with an error of its own.
-    ApiError,
-    /// It cannot be reached.
-    Unreachable,
-    /// The credentials could not be read.
-    CredentialsUnavailable,
-    /// The storage pool does not exist.
-    PoolNotFound,
-    /// The storage pool is not running.
-    PoolNotActive,
-    /// kvm: the SSH key or known_hosts file could not be read.
-    SshMaterialUnavailable,
-    /// kvm: the SSH handshake failed.
-    SshHandshakeFailed,
-    /// kvm: libvirt could not be reached through the SSH connection.
-    LibvirtConnectFailed,
-    /// kvm: libvirt answered with an error.
-    LibvirtError,
+macro_rules! health_reasons {
+    ($($reason:ident = $name:literal, $meaning:literal;)+) => {
+        /// Why a target is or is not healthy.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum HealthReason {
+            $(#[doc = $meaning] $reason,)+
+        }
+
+        impl HealthReason {
+            /// Every reason.
+            pub const ALL: &'static [Self] = &[$(Self::$reason,)+];
+
+            /// The name in the data source and on the command line.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$reason => $name,)+ }
+            }
+
+            /// What it means, in a sentence.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$reason => $meaning,)+ }
+            }
+        }
+    };
 }
 
-impl HealthReason {
-    /// The name in the data source and on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "Healthy",
-            Self::Timeout => "Timeout",
-            Self::Unauthorized => "Unauthorized",
-            Self::Forbidden => "Forbidden",
-            Self::ApiError => "ApiError",
-            Self::Unreachable => "Unreachable",
-            Self::CredentialsUnavailable => "CredentialsUnavailable",
-            Self::PoolNotFound => "PoolNotFound",
-            Self::PoolNotActive => "PoolNotActive",
-            Self::SshMaterialUnavailable => "SSHMaterialUnavailable",
-            Self::SshHandshakeFailed => "SSHHandshakeFailed",
-            Self::LibvirtConnectFailed => "LibvirtConnectFailed",
-            Self::LibvirtError => "LibvirtError",
-        }
-    }
+health_reasons! {
+    Healthy = "Healthy", "It can be used.";
+    Timeout = "Timeout", "It did not answer in time.";
+    Unauthorized = "Unauthorized", "It does not accept who we are, or is not who it should be.";
+    Forbidden = "Forbidden", "It knows us and refuses.";
+    ApiError = "ApiError", "It answered with an error of its own.";
+    Unreachable = "Unreachable", "It cannot be reached.";
+    CredentialsUnavailable = "CredentialsUnavailable", "The credentials could not be read.";
+    PoolNotFound = "PoolNotFound", "The storage pool does not exist.";
+    PoolNotActive = "PoolNotActive", "The storage pool is not running.";
+    SshMaterialUnavailable = "SSHMaterialUnavailable", "kvm: the SSH key or known_hosts file could not be read.";
+    SshHandshakeFailed = "SSHHandshakeFailed", "kvm: the SSH handshake failed.";
+    LibvirtConnectFailed = "LibvirtConnectFailed", "kvm: libvirt could not be reached through the SSH connection.";
+    LibvirtError = "LibvirtError", "kvm: libvirt answered with an error.";
 }
 
 /// The health of one target of a backend: a host, an API server, a project, this machine.

@@ -5,12 +5,23 @@
 
 use super::model::State;
 
+/// An axis in words, each text with a blank in front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// The axis.
+    pub axis: &'static str,
+    /// What it asks.
+    pub question: &'static str,
+    /// Every answer with what it means.
+    pub answers: &'static [(&'static str, &'static str)],
+}
+
 macro_rules! axes {
-    ($($(#[$meta:meta])* $field:ident: $axis:ident, $name:literal { $($(#[$vmeta:meta])* $value:ident = $text:literal,)+ })+) => {
+    ($($(#[doc = $question:literal])+ $field:ident: $axis:ident, $name:literal { $($(#[doc = $meaning:literal])+ $value:ident = $text:literal,)+ })+) => {
         $(
-            $(#[$meta])*
+            $(#[doc = $question])+
             #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-            pub enum $axis { $($(#[$vmeta])* $value,)+ }
+            pub enum $axis { $($(#[doc = $meaning])+ $value,)+ }
 
             impl $axis {
                 /// Every answer on this axis.
@@ -31,12 +42,19 @@ macro_rules! axes {
             pub kind: &'static str,
             /// The states it can report; a state that is missing here never comes.
             pub states: &'static [State],
-            $($(#[$meta])* pub $field: $axis,)+
+            $($(#[doc = $question])+ pub $field: $axis,)+
         }
 
         impl Profile {
             /// The names of the axes, in order.
             pub const AXES: &'static [&'static str] = &[$($name,)+];
+
+            /// What each axis asks and what each answer on it means, in the order of [`Profile::AXES`].
+            pub const MEANINGS: &'static [Meaning] = &[$(Meaning {
+                axis: $name,
+                question: concat!($($question,)+),
+                answers: &[$(($text, concat!($($meaning,)+)),)+],
+            },)+];
 
             /// The answers, in the order of [`Profile::AXES`].
             #[must_use]
@@ -223,6 +241,19 @@ axes! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_axis_and_every_answer_has_its_meaning() {
+        let axes: Vec<_> = Profile::MEANINGS.iter().map(|meaning| meaning.axis).collect();
+        assert_eq!(axes, Profile::AXES);
+        for meaning in Profile::MEANINGS {
+            assert!(meaning.question.ends_with('.'), "{meaning:?}");
+            assert!(!meaning.answers.is_empty());
+            for (answer, text) in meaning.answers {
+                assert!(text.ends_with('.'), "{}: {answer}", meaning.axis);
+            }
+        }
+    }
 
     #[test]
     fn there_are_the_nineteen_axes_of_old_and_three_of_ours() {

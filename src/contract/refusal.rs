@@ -3,21 +3,22 @@
 //! It must not know how a backend stores a mark. Invariant: each text names the instance by the id
 //! a user writes and ends with the way out.
 
+use super::disagreement::{disagreements, lines};
 use super::error::Error;
 use super::mark::Mark;
 use super::model::{Incarnation, Installation, InstanceId, NativeId, Target};
+use super::spec::Facts;
 
 /// A second create of what some state already holds.
 #[must_use]
 pub fn handed_over(id: &InstanceId, mark: &Mark) -> Error {
-    let name = &mark.key.name;
     Error::permanent(format!(
         "\"{id}\" exists already and was handed over to a state. If no state holds it, import it, \
-         with the resource's own address in `to`:\n\n\
-         import {{\n  to = egress_proxy.{name}\n  id = \"{id}\"\n}}\n\n\
+         with the resource's own address in `to`:\n\n{}\n\n\
          If the resource was renamed, add a `moved` block. If `create_before_destroy` is set, the \
          replacement needs another name. With `adopt = \"same_spec\"` in the provider's configuration \
-         create takes over what has the same specification."
+         create takes over what has the same specification.",
+        import_block(id, mark)
     ))
 }
 
@@ -30,18 +31,47 @@ pub fn never_adopted(id: &InstanceId) -> Error {
     ))
 }
 
-/// A create of another specification under a name that is taken.
+/// A create of another specification, `asked`, under a name that is taken.
 #[must_use]
-pub fn other_specification(id: &InstanceId, mark: &Mark) -> Error {
-    let state = if mark.pending {
-        "left unfinished by an earlier create; remove it with `gc`"
+pub fn other_specification(id: &InstanceId, mark: &Mark, asked: &Facts) -> Error {
+    let differing = disagreements(&mark.facts, asked);
+    let differing = if differing.is_empty() {
+        // Another release may hash the same facts in another way.
+        format!(
+            "\n  the hash of all: there {}, asked for {}",
+            mark.spec_sha256,
+            asked.sha256()
+        )
     } else {
-        "held by a state; destroy it first, or choose another name"
+        lines(&differing)
+    };
+    let (whose, way_out) = if mark.pending {
+        (
+            "left unfinished by an earlier create",
+            "Ask for what is there, and apply finishes it; or remove it with `gc`.".to_owned(),
+        )
+    } else {
+        (
+            "held by a state",
+            format!(
+                "Destroy it first, or choose another name; under `create_before_destroy` a replacement always \
+                 needs one. If no state holds it, import it, with the \
+                 resource's own address in `to`; the plan then replaces it:\n\n{}",
+                import_block(id, mark)
+            ),
+        )
     };
     Error::permanent(format!(
-        "\"{id}\" exists already with another specification ({}), {state}.",
-        mark.spec_sha256
+        "\"{id}\" exists already with another specification, {whose}:\n{differing}\n\n{way_out}"
     ))
+}
+
+/// What brings an instance into a state.
+fn import_block(id: &InstanceId, mark: &Mark) -> String {
+    format!(
+        "import {{\n  to = egress_proxy.{}\n  id = \"{id}\"\n}}",
+        mark.key.name
+    )
 }
 
 /// An instance that belongs to another installation.

@@ -3,6 +3,7 @@
 //! A fact is no secret: a password or a cloud-init text appears here only as its version or its
 //! SHA-256. Two specifications that mean the same have the same canonical form and the same hash.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -145,10 +146,28 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Whether these are in their one spelling already.
+    #[must_use]
+    pub fn is_canonical(&self) -> bool {
+        let cidrs = self.allowed_cidrs.as_deref().unwrap_or_default();
+        let ports = self.allowed_ports.as_deref().unwrap_or_default();
+        let domains = self.allowed_domains.as_deref().unwrap_or_default();
+        cidrs.is_sorted_by(|a, b| a < b)
+            && ports.is_sorted_by(|a, b| a < b)
+            && domains.is_sorted_by(|a, b| a < b)
+            && cidrs.iter().all(|cidr| *cidr == cidr.trunc())
+            && domains
+                .iter()
+                .all(|domain| !domain.ends_with('.') && !domain.bytes().any(|byte| byte.is_ascii_uppercase()))
+    }
+
     /// The same facts in their one spelling: networks without host bits, lists sorted and without
     /// duplicates, domains in lower case without a final dot.
     #[must_use]
     pub fn canonical(mut self) -> Self {
+        if self.is_canonical() {
+            return self;
+        }
         if let Some(cidrs) = &mut self.allowed_cidrs {
             for cidr in cidrs.iter_mut() {
                 *cidr = cidr.trunc();
@@ -215,10 +234,20 @@ impl Facts {
         .collect()
     }
 
+    /// These facts in canonical form, copied only where they are not in it.
+    #[must_use]
+    pub fn to_canonical(&self) -> Cow<'_, Self> {
+        if self.is_canonical() {
+            Cow::Borrowed(self)
+        } else {
+            Cow::Owned(self.clone().canonical())
+        }
+    }
+
     /// Which facts differ from `other`, both taken in canonical form.
     #[must_use]
     pub fn differences(&self, other: &Self) -> BTreeSet<Fact> {
-        let (mine, other) = (self.clone().canonical(), other.clone().canonical());
+        let (mine, other) = (self.to_canonical(), other.to_canonical());
         [
             (Fact::Port, mine.port != other.port),
             (Fact::Zone, mine.zone != other.zone),
@@ -245,9 +274,9 @@ impl Facts {
     /// an instance's hash is compared only under the version it carries.
     #[must_use]
     pub fn sha256(&self) -> String {
-        let canonical = self.clone().canonical();
+        let canonical = self.to_canonical();
         // Struct fields serialise in the order of their declaration, so the text is canonical.
-        let text = serde_json::to_vec(&canonical).unwrap_or_default();
+        let text = serde_json::to_vec(&*canonical).unwrap_or_default();
         format!("v1:{}", hex(&Sha256::digest(text)))
     }
 }
@@ -329,6 +358,37 @@ mod tests {
         let other = facts(&["fd00::/64", "10.0.0.0/8"], &["a.org", "example.com"]);
         assert_eq!(one.sha256(), other.sha256());
         assert!(one.differences(&other).is_empty());
+    }
+
+    #[test]
+    fn what_is_canonical_is_known_to_be() {
+        for (facts, is) in [
+            (Facts::default(), true),
+            (
+                facts(&["10.0.0.0/8", "fd00::/64"], &["a.org", "example.com"]),
+                true,
+            ),
+            (facts(&["10.1.2.3/8"], &[]), false),
+            (facts(&["10.0.0.0/8", "10.0.0.0/8"], &[]), false),
+            (facts(&["fd00::/64", "10.0.0.0/8"], &[]), false),
+            (facts(&[], &["b.org", "a.org"]), false),
+            (facts(&[], &["a.org", "a.org"]), false),
+            (facts(&[], &["A.org"]), false),
+            (facts(&[], &["a.org."]), false),
+        ] {
+            assert_eq!(facts.is_canonical(), is, "{facts:?}");
+            assert!(
+                matches!(facts.to_canonical(), Cow::Borrowed(_)) == is,
+                "{facts:?}"
+            );
+            assert!(facts.canonical().is_canonical());
+        }
+        let ports = |ports: &[u16]| Facts {
+            allowed_ports: Some(ports.to_vec()),
+            ..Facts::default()
+        };
+        assert!(ports(&[1, 2]).is_canonical());
+        assert!(!ports(&[2, 1]).is_canonical() && !ports(&[1, 1]).is_canonical());
     }
 
     #[test]

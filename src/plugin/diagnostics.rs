@@ -151,6 +151,26 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// The text as sentences: with a capital letter in front, unless it begins with a name as users write
+/// it, and a full stop behind.
+#[must_use]
+pub fn sentence(text: &str) -> String {
+    let text = text.trim_end();
+    let Some(first) = text.chars().next() else {
+        return String::new();
+    };
+    let stop = if text.ends_with(['.', '!', '?', '}']) {
+        ""
+    } else {
+        "."
+    };
+    let word = text.split([' ', ':', ',']).next().unwrap_or_default();
+    if word.contains(['.', '_', '=', '/', '`', '"', '[']) {
+        return format!("{text}{stop}");
+    }
+    format!("{}{}{stop}", first.to_uppercase(), &text[first.len_utf8()..])
+}
+
 /// Everything there is to tell about one operation, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
@@ -246,6 +266,28 @@ mod tests {
         assert_eq!(path.to_string(), r#"backend["lab"].host["a\"b"].port"#);
         assert_eq!(Path::root().attribute("list").index(0).to_string(), "list[0]");
         assert!(Path::root().is_root() && !path.is_root());
+    }
+
+    #[test]
+    fn a_name_at_the_start_of_a_sentence_stays_as_users_write_it() {
+        for (text, told) in [
+            ("", ""),
+            ("the port is taken", "The port is taken."),
+            ("élan", "Élan."),
+            ("name \"A\" must be short.", "Name \"A\" must be short."),
+            (
+                "access.password_hash must be one",
+                "access.password_hash must be one.",
+            ),
+            (
+                "cloud_init cannot be honoured: why",
+                "cloud_init cannot be honoured: why.",
+            ),
+            ("\"lab/a\" is gone", "\"lab/a\" is gone."),
+            ("import it:\n\nimport {\n}\n", "Import it:\n\nimport {\n}"),
+        ] {
+            assert_eq!(sentence(text), told);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! policy and site give the same text; the last rule of access denies everything.
 
 use std::fmt::{self, Write as _};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -14,23 +14,44 @@ use super::site::{AccessLog, Loopback, Site};
 /// Where IPv6 holds IPv4; Squid keeps every IPv4 address in this form.
 const MAPPED: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
 
-/// Addresses at which a cloud, or the link, answers whoever asks: credentials and user data among it.
-const METADATA_ADDRESSES: [(&str, &str); 12] = [
+/// IPv4 addresses at which a cloud, or the link, answers whoever asks: credentials and user data among it.
+const METADATA_V4: [(&str, Ipv4Net); 4] = [
     (
-        "169.254.0.0/16",
         "IPv4 link-local; the metadata service of most clouds is 169.254.169.254",
+        v4(169, 254, 0, 0, 16),
     ),
-    ("fe80::/10", "IPv6 link-local"),
-    ("64:ff9b::a9fe:0/112", "IPv4 link-local behind NAT64"),
-    ("::ffff:0:a9fe:0/112", "IPv4 link-local behind SIIT"),
-    ("2002:a9fe::/32", "IPv4 link-local behind 6to4"),
-    ("fd00:ec2::/32", "Amazon"),
-    ("fd20:ce::254/128", "Google"),
-    ("168.63.129.16/32", "Azure"),
-    ("100.100.100.200/32", "Alibaba"),
-    ("192.0.0.192/32", "Oracle"),
-    ("fd00:c1::a9fe:a9fe/128", "Oracle"),
-    ("fd00:42::42/128", "Scaleway"),
+    ("Azure", v4(168, 63, 129, 16, 32)),
+    ("Alibaba", v4(100, 100, 100, 200, 32)),
+    ("Oracle", v4(192, 0, 0, 192, 32)),
+];
+
+/// The same of IPv6.
+const METADATA_V6: [(&str, &str); 7] = [
+    ("IPv6 link-local", "fe80::/10"),
+    (
+        "Local NAT64, whole: where in an address IPv4 lies there is each network's own choice",
+        "64:ff9b:1::/48",
+    ),
+    ("Amazon", "fd00:ec2::/32"),
+    ("Google", "fd20:ce::254/128"),
+    ("Oracle", "fd00:c1::a9fe:a9fe/128"),
+    ("Scaleway", "fd00:42::42/128"),
+    (
+        "Link-local in the form that IPv4 had in IPv6 before",
+        "::a9fe:0/112",
+    ),
+];
+
+const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
+}
+
+/// Where a network that translates leads from IPv6 to IPv4: NAT64, SIIT, 6to4. The IPv4 address
+/// follows the prefix.
+const TRANSLATED: [Ipv6Net; 3] = [
+    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96),
+    Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96),
+    Ipv6Net::new_assert(Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
 ];
 
 /// Names of the same services, denied although they resolve to the addresses above: only inside the
@@ -38,7 +59,9 @@ const METADATA_ADDRESSES: [(&str, &str); 12] = [
 const METADATA_NAMES: [&str; 2] = [".metadata.google.internal", ".metadata.goog"];
 
 /// The proxy's own loopback, and the unspecified addresses that mean it.
-const LOOPBACK_DESTINATIONS: [&str; 4] = ["127.0.0.0/8", "0.0.0.0/8", "::1/128", "::/128"];
+const LOOPBACK_V4: [Ipv4Net; 2] = [v4(127, 0, 0, 0, 8), v4(0, 0, 0, 0, 8)];
+/// The same of IPv6, with all of the form that IPv4 had in it before.
+const LOOPBACK_V6: &str = "::/96";
 /// Clients on the same machine.
 const LOOPBACK_CLIENTS: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 
@@ -154,11 +177,18 @@ fn lists(conf: &mut Conf, policy: &Policy, site: &Site) {
     // -n: without it a URL's address would be matched by what its reverse lookup claims to be.
     conf.acl("destination dstdomain -n", policy.domains.iter().flatten());
     conf.acl("metadata_name dstdomain -n", METADATA_NAMES);
-    for (network, whose) in METADATA_ADDRESSES {
+    for (whose, network) in METADATA_V4 {
         conf.comment(whose);
-        conf.line(format_args!("acl metadata_address dst {network}"));
+        conf.acl("metadata_address dst", [network]);
+        conf.acl("metadata_address dst", translated(network));
     }
-    conf.acl("own_loopback dst", LOOPBACK_DESTINATIONS);
+    for (whose, network) in METADATA_V6 {
+        conf.comment(whose);
+        conf.acl("metadata_address dst", [network]);
+    }
+    conf.acl("own_loopback dst", LOOPBACK_V4);
+    conf.acl("own_loopback dst", [LOOPBACK_V6]);
+    conf.acl("own_loopback dst", LOOPBACK_V4.into_iter().flat_map(translated));
     match site.loopback {
         Loopback::Denied => {}
         Loopback::ForLoopbackClients => conf.acl("loopback_client src", LOOPBACK_CLIENTS),
@@ -191,6 +221,15 @@ fn rules(conf: &mut Conf, policy: &Policy, site: &Site) {
         Loopback::ForLoopbackClients => conf.line("http_access deny own_loopback !loopback_client"),
     }
     conf.line("http_access allow client");
+}
+
+/// The IPv6 networks in which a translator leads to `network`.
+fn translated(network: Ipv4Net) -> impl Iterator<Item = Ipv6Net> {
+    TRANSLATED.into_iter().filter_map(move |prefix| {
+        let below = 128 - 32 - prefix.prefix_len();
+        let address = prefix.network().to_bits() | u128::from(network.network().to_bits()) << below;
+        Ipv6Net::new(address.into(), prefix.prefix_len() + network.prefix_len()).ok()
+    })
 }
 
 /// The networks that make Squid match exactly `network`. It takes 0.0.0.0/0 for every address of
@@ -411,15 +450,68 @@ mod tests {
     }
 
     #[test]
+    fn no_translation_leads_to_what_is_denied_by_number() {
+        let text = conf(&facts(&["10.0.0.0/8"]), &site(&[], Loopback::Denied));
+        let denied: Vec<IpNet> = lines(&text, "acl metadata_address dst ")
+            .into_iter()
+            .chain(lines(&text, "acl own_loopback dst "))
+            .map(|network| network.parse().expect("a network"))
+            .collect();
+        for address in [
+            "169.254.169.254",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b:1::169.254.169.254",
+            "64:ff9b:1:a9fe:a9:fe00::",
+            "::ffff:0:169.254.169.254",
+            "::169.254.169.254",
+            "2002:a9fe:a9fe::1",
+            "64:ff9b::168.63.129.16",
+            "64:ff9b::100.100.100.200",
+            "2002:c000:c0::1",
+            "127.0.0.1",
+            "0.0.0.0",
+            "::",
+            "::1",
+            "::127.0.0.1",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::",
+            "::ffff:0:127.0.0.1",
+            "2002:7f00:1::",
+        ] {
+            let address: IpAddr = address.parse().expect(address);
+            assert!(
+                denied.iter().any(|network| network.contains(&address)),
+                "{address}"
+            );
+        }
+        for address in [
+            "192.0.2.1",
+            "2001:db8::1",
+            "64:ff9b::192.0.2.1",
+            "2002:c000:201::1",
+        ] {
+            let address: IpAddr = address.parse().expect(address);
+            assert!(
+                !denied.iter().any(|network| network.contains(&address)),
+                "{address}"
+            );
+        }
+    }
+
+    #[test]
     fn the_constants_are_networks() {
-        for network in METADATA_ADDRESSES
-            .map(|(network, _)| network)
+        for network in METADATA_V6
+            .map(|(_, network)| network)
             .iter()
-            .chain(&LOOPBACK_DESTINATIONS)
+            .chain(&[LOOPBACK_V6])
             .chain(&LOOPBACK_CLIENTS)
         {
             let parsed: IpNet = network.parse().expect(network);
             assert_eq!(parsed, parsed.trunc(), "{network}");
+        }
+        for network in METADATA_V4.iter().map(|(_, network)| network).chain(&LOOPBACK_V4) {
+            assert_eq!(*network, network.trunc());
+            assert_eq!(translated(*network).count(), TRANSLATED.len(), "{network}");
         }
         for name in METADATA_NAMES {
             assert_eq!(name.parse::<Domain>().expect(name).to_string(), name);

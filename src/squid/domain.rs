@@ -3,6 +3,7 @@
 //! It must not know how Squid is configured beyond what its `dstdomain` can match. Invariant: the
 //! text of a [`Domain`] consists of letters, digits, dashes, underscores and dots, or is an address.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -33,14 +34,11 @@ pub struct InvalidDomain {
 }
 
 impl Domain {
-    /// Whether everything that `other` matches is matched by this one too.
-    #[must_use]
-    pub fn covers(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Tree(tree), Self::Host(name) | Self::Tree(name)) => name
-                .strip_suffix(tree.as_str())
-                .is_some_and(|above| above.is_empty() || above.ends_with('.')),
-            (Self::Tree(_), Self::Address(_)) | (Self::Host(_) | Self::Address(_), _) => self == other,
+    /// The name that this one and everything below it have.
+    fn tree(&self) -> Option<&str> {
+        match self {
+            Self::Tree(name) => Some(name),
+            Self::Host(_) | Self::Address(_) => None,
         }
     }
 }
@@ -50,15 +48,24 @@ impl Domain {
 pub(super) fn minimal(mut domains: Vec<Domain>) -> Vec<Domain> {
     domains.sort_unstable();
     domains.dedup();
-    domains
+    let trees: HashSet<String> = domains
         .iter()
-        .filter(|domain| {
-            !domains
-                .iter()
-                .any(|other| other != *domain && other.covers(domain))
-        })
-        .cloned()
-        .collect()
+        .filter_map(Domain::tree)
+        .map(str::to_owned)
+        .collect();
+    domains.retain(|domain| match domain {
+        Domain::Host(name) => !within(name, true, &trees),
+        Domain::Tree(name) => !within(name, false, &trees),
+        Domain::Address(_) => true,
+    });
+    domains
+}
+
+/// Whether one of the trees has a name in it; `at_root`: or at its root. Looked up name by name from
+/// the left, since lists may hold thousands.
+fn within(name: &str, at_root: bool, trees: &HashSet<String>) -> bool {
+    let above = std::iter::successors(Some(name), |name| name.split_once('.').map(|(_, above)| above));
+    above.skip(usize::from(!at_root)).any(|name| trees.contains(name))
 }
 
 impl FromStr for Domain {
@@ -193,6 +200,35 @@ mod tests {
         ] {
             let error = bad.parse::<Domain>().expect_err(bad);
             assert!(error.to_string().contains(bad), "{error} names {bad}");
+        }
+    }
+
+    /// Whether everything that `other` matches is matched by `one` too.
+    fn covers(one: &Domain, other: &Domain) -> bool {
+        match (one, other) {
+            (Domain::Tree(tree), Domain::Host(name) | Domain::Tree(name)) => name
+                .strip_suffix(tree.as_str())
+                .is_some_and(|above| above.is_empty() || above.ends_with('.')),
+            _ => one == other,
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_is_left_out_but_what_another_entry_covers(
+            listed in proptest::collection::vec("\\.?([ab]{1,2}\\.){0,3}[ab]", 0..12)
+        ) {
+            let listed: Vec<_> = listed.iter().map(|text| domain(text)).collect();
+            let kept = minimal(listed.clone());
+            for domain in &listed {
+                proptest::prop_assert!(kept.iter().any(|kept| covers(kept, domain)), "{domain} is lost");
+            }
+            for domain in &kept {
+                proptest::prop_assert!(
+                    kept.iter().all(|other| other == domain || !covers(other, domain)),
+                    "{domain} is covered"
+                );
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 
 use super::domain::{Domain, minimal};
 use crate::contract::spec::{DEFAULT_ALLOWED_PORTS, DEFAULT_PORT};
-use crate::contract::{Fact, Facts, Problem};
+use crate::contract::{Fact, Facts, Problem, Warning};
 
 /// The port of plain HTTP, which is open whatever `allowed_ports` says.
 const HTTP: u16 = 80;
@@ -166,23 +166,39 @@ impl Policy {
 
     /// What its author may not have meant, for the plan.
     #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
+        let mut warn = |fact, title: &str, message: String| {
+            warnings.push(Warning {
+                fact,
+                title: title.to_owned(),
+                message,
+            });
+        };
         if self.clients.is_empty() {
-            warnings.push("access.allowed_cidrs is empty: the proxy denies every client".to_owned());
+            warn(
+                Fact::AllowedCidrs,
+                "The proxy denies every client",
+                "access.allowed_cidrs is empty. Name the networks whose clients may use it.".to_owned(),
+            );
         }
         if self.domains.as_ref().is_some_and(Vec::is_empty) {
-            warnings.push(
-                "access.allowed_domains is empty: the proxy denies every destination; leave it out to allow all"
-                    .to_owned(),
+            warn(
+                Fact::AllowedDomains,
+                "The proxy denies every destination",
+                "access.allowed_domains is empty. Leave it out to allow all.".to_owned(),
             );
         }
         if let Some(everyone) = self.clients.iter().find(|client| client.prefix_len() == 0)
             && self.username.is_none()
         {
-            warnings.push(format!(
-                "access.allowed_cidrs holds {everyone} and there is no access.username: whoever reaches the port can use the proxy"
-            ));
+            warn(
+                Fact::AllowedCidrs,
+                "Whoever reaches the port can use the proxy",
+                format!(
+                    "access.allowed_cidrs holds {everyone}, and there is no access.username. Name fewer networks, or set a user and a password."
+                ),
+            );
         }
         warnings
     }
@@ -290,10 +306,17 @@ mod tests {
             .expect("sound")
             .warnings()
         };
-        assert!(with(&[], None, None)[0].contains("every client"));
-        assert!(with(&["10.0.0.0/8"], None, Some(vec![]))[0].contains("every destination"));
+        assert!(with(&[], None, None)[0].title.contains("every client"));
+        assert!(
+            with(&["10.0.0.0/8"], None, Some(vec![]))[0]
+                .title
+                .contains("every destination")
+        );
         for open in [&["0.0.0.0/0"][..], &["::/0"], &["0.0.0.0/1", "128.0.0.0/1"]] {
-            assert!(with(open, None, None)[0].contains("whoever reaches"), "{open:?}");
+            assert!(
+                with(open, None, None)[0].title.contains("Whoever reaches"),
+                "{open:?}"
+            );
             assert!(with(open, Some("u"), None).is_empty(), "{open:?}");
         }
     }

@@ -92,6 +92,13 @@ fn incarnation_of(state: &Value) -> Result<Option<Incarnation>, Diagnostic> {
     })
 }
 
+/// What a backend has to say of a proxy although nothing failed: one warning, since the CLIs show
+/// only the first of those with one title.
+fn about(id: &InstanceId, texts: &[String]) -> Option<Diagnostic> {
+    let texts: Vec<_> = texts.iter().map(|text| failure::sentence(text)).collect();
+    (!texts.is_empty()).then(|| Diagnostic::warning(format!("About {id}")).detail(texts.join("\n\n")))
+}
+
 /// The target in a state.
 fn target_of(state: &Value) -> Option<Target> {
     state.get(TARGET).as_str()?.parse().ok()
@@ -151,7 +158,9 @@ impl Resource for EgressProxy {
             }
         };
         let plan = if request.prior.is_null() {
-            plan::create(request.proposed, &request.config, &session)
+            // Only what was there before left private data.
+            let replaces = !request.private.is_empty();
+            plan::create(request.proposed, &request.config, replaces, &session)
         } else {
             let private = Private::decode(&request.private);
             plan::update(
@@ -237,11 +246,7 @@ async fn read(call: &Call, session: &Session, response: &mut ReadResponse) {
     let limits = Limits::new(time, call.token().clone());
     match lifecycle::get(open, &request, &limits).await {
         Ok(found) => {
-            for warning in found.warnings {
-                response
-                    .diagnostics
-                    .push(Diagnostic::warning(format!("About {id}")).detail(warning));
-            }
+            response.diagnostics.extend(about(&id, &found.warnings));
             let private = Private::decode(&response.private);
             let (state, private) = refresh::refresh(prior, &private, &found.instance, &open.name);
             response.identity = identity_of(&state);

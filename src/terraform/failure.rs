@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use crate::contract::{Error, ErrorKind};
 use crate::plugin::diagnostics::Diagnostic;
+pub(crate) use crate::plugin::diagnostics::sentence;
 
 /// The message of an error with all that caused it; what a cause repeats is left out.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
@@ -57,18 +58,4 @@ fn place(error: &Error) -> String {
         add(key, value);
     }
     text
-}
-
-/// The text with a capital letter in front and a full stop behind.
-pub(crate) fn sentence(text: &str) -> String {
-    let mut chars = text.chars();
-    let Some(first) = chars.next() else {
-        return String::new();
-    };
-    let stop = if text.ends_with(['.', '!', '?', '}']) {
-        ""
-    } else {
-        "."
-    };
-    format!("{}{}{stop}", first.to_uppercase(), chars.as_str())
 }

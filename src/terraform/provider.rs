@@ -116,7 +116,7 @@ impl Provider for EgressProvider {
         ) {
             Ok(config) => {
                 self.sessions.replace(Session::new(&config, &self.meter));
-                Diagnostics::new()
+                config.warnings
             }
             Err(problems) => problems,
         }

@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 
 use super::provider::Sessions;
 use super::session::{Open, Session};
+use crate::contract::model::InvalidName;
 use crate::contract::{BackendName, TargetHealth};
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
 use crate::plugin::provider::{Call, DataSource, ReadDataRequest, ReadDataResponse};
 use crate::plugin::schema::{Attribute, Block, Schema};
 use crate::plugin::types::Type;
@@ -38,8 +39,8 @@ pub(super) fn asked<'s>(session: &'s Session, config: &Value) -> Result<Vec<&'s 
     let at = |error: Diagnostic| error.at(Path::root().attribute(BACKEND));
     match config.get(BACKEND).as_str() {
         Some(name) => {
-            let name: BackendName = name.parse().map_err(|error| {
-                at(Diagnostic::error("backend cannot be used").detail(format!("{error}.")))
+            let name: BackendName = name.parse().map_err(|error: InvalidName| {
+                at(Diagnostic::error("backend cannot be used").detail(sentence(&error.to_string())))
             })?;
             Ok(vec![session.open(&name).map_err(at)?])
         }
@@ -62,7 +63,7 @@ pub(super) fn asked<'s>(session: &'s Session, config: &Value) -> Result<Vec<&'s 
 pub(super) fn check_backend(config: &Value) -> Diagnostics {
     match config.get(BACKEND).as_str().map(str::parse::<BackendName>) {
         Some(Err(error)) => Diagnostic::error("backend cannot be used")
-            .detail(format!("{error}."))
+            .detail(sentence(&error.to_string()))
             .at(Path::root().attribute(BACKEND))
             .into(),
         Some(Ok(_)) | None => Diagnostics::new(),
@@ -95,14 +96,25 @@ fn schema() -> Schema {
     )
 }
 
+/// The steps that a latency is rounded up to: with the milliseconds themselves, an output of the
+/// reports would differ in every plan.
+const LATENCIES_MS: [u64; 5] = [1_000, 3_000, 10_000, 30_000, 120_000];
+
+fn rounded_ms(latency: std::time::Duration) -> u64 {
+    let [.., longest] = LATENCIES_MS;
+    LATENCIES_MS
+        .into_iter()
+        .find(|step| latency <= std::time::Duration::from_millis(*step))
+        .unwrap_or(longest)
+}
+
 fn report(open: &Open, health: TargetHealth) -> Value {
-    let latency = u64::try_from(health.latency.as_millis()).unwrap_or(u64::MAX);
     Value::object([
         ("backend", Value::from(open.name.as_str())),
         ("kind", open.backend.profile().kind.into()),
         ("healthy", health.healthy().into()),
         ("reason", health.reason.as_str().into()),
-        ("latency_ms", latency.into()),
+        ("latency_ms", rounded_ms(health.latency).into()),
         ("target", health.target.into()),
         ("message", health.message.into()),
         ("details", health.details.into()),
@@ -164,5 +176,28 @@ pub(super) fn failed(problems: impl Into<Diagnostics>) -> ReadDataResponse {
     ReadDataResponse {
         diagnostics: problems.into(),
         ..ReadDataResponse::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_latency_is_rounded_up_so_that_it_settles() {
+        for (latency, rounded) in [
+            (Duration::ZERO, 1_000),
+            (Duration::from_millis(7), 1_000),
+            (Duration::from_millis(1_000), 1_000),
+            (Duration::from_micros(1_000_001), 3_000),
+            (Duration::from_secs(9), 10_000),
+            (Duration::from_secs(11), 30_000),
+            (BUDGET, 120_000),
+            (Duration::MAX, 120_000),
+        ] {
+            assert_eq!(rounded_ms(latency), rounded, "{latency:?}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use super::provider::Sessions;
 use super::provider_health::{asked, check_backend, failed};
 use super::session::Open;
 use crate::contract::{ListFilter, Listing, Namespace};
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
 use crate::plugin::provider::{Call, DataSource, ReadDataRequest, ReadDataResponse};
 use crate::plugin::schema::{Attribute, Block, Schema};
 use crate::plugin::types::Type;
@@ -78,7 +78,7 @@ impl DataSource for Proxies {
     async fn validate(&self, _call: &Call, config: Value) -> Diagnostics {
         let mut problems = check_backend(&config);
         if let Some(Err(error)) = config.get(NAMESPACE).as_str().map(str::parse::<Namespace>) {
-            let problem = Diagnostic::error("namespace cannot be used").detail(format!("{error}."));
+            let problem = Diagnostic::error("namespace cannot be used").detail(sentence(&error.to_string()));
             problems.push(problem.at(Path::root().attribute(NAMESPACE)));
         }
         problems

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{Config, Field};
 use crate::contract::observe::Meter;
-use crate::contract::{AdoptPolicy, Backend, BackendName, Installation, InstanceId, Namespace};
+use crate::contract::{
+    AdoptPolicy, Backend, BackendName, Facts, Installation, InstanceId, InstanceKey, Namespace, Specification,
+};
 use crate::plugin::diagnostics::{Diagnostic, Path};
 use crate::registry;
 
@@ -147,6 +149,32 @@ impl Session {
         Ok(backends.keys().map(|name| self.open(name)).collect())
     }
 
+    /// The id that a proxy `builds` would have on the first backend that can say so, for a message.
+    pub(crate) fn example_id(&self) -> Option<String> {
+        let installation = self.installation()?;
+        let entries = self.backends.as_ref()?;
+        entries.values().find_map(|entry| {
+            let Entry::Open(open) = entry else {
+                return None;
+            };
+            let specification = Specification {
+                key: InstanceKey {
+                    installation: installation.clone(),
+                    namespace: open.default_namespace.clone(),
+                    name: "builds".parse().ok()?,
+                },
+                given: Facts {
+                    allowed_cidrs: Some(Vec::new()),
+                    ..Facts::default()
+                },
+                labels: BTreeMap::new(),
+            };
+            let native = open.backend.resolve(&specification).ok()?.id;
+            let backend = open.name.clone();
+            Some(InstanceId { backend, native }.to_string())
+        })
+    }
+
     fn names(&self) -> String {
         let names: Vec<_> = self
             .backends
@@ -163,7 +191,7 @@ impl Session {
 
     fn not_configured(&self, name: &BackendName) -> Diagnostic {
         Diagnostic::error(format!("Backend {:?} is not configured", name.as_str())).detail(format!(
-            "Configured: {}. Use one of these names; or, where backend \"{name}\" was configured before, restore its block in the provider's configuration, pointing where it pointed: what it created is still there.",
+            "The provider's configuration has {}. Use one of these names; or, where backend \"{name}\" was configured before, restore its block in the provider's configuration, pointing where it pointed: what it created is still there.",
             self.names()
         ))
     }

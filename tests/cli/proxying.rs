@@ -82,6 +82,9 @@ fn exchange(port: u16, request: &str) -> std::io::Result<String> {
 pub(crate) fn nobody_listens(port: u16) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while TcpStream::connect(("127.0.0.1", port)).is_ok() {
-        assert!(Instant::now() < deadline, "something still listens on port {port}");
+        assert!(
+            Instant::now() < deadline,
+            "something still listens on port {port}"
+        );
     }
 }

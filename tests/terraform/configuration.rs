@@ -124,7 +124,198 @@ fn every_mistake_comes_with_its_path() {
         .iter()
         .find(|problem| problem.summary.contains("no kind"))
         .expect("one");
-    assert!(kinds.detail.contains("local, memory"), "{kinds}");
+    assert!(
+        kinds.detail.contains("local, memory") && kinds.summary.contains("\"none\""),
+        "{kinds}"
+    );
+    for (word, backend) in [("several kinds", "\"both\""), ("cannot be called", "\"Bad\"")] {
+        let problem = problems.iter().find(|problem| problem.summary.contains(word));
+        let problem = problem.unwrap_or_else(|| panic!("no {word}: {problems:#?}"));
+        assert!(problem.summary.contains(backend), "{problem}");
+    }
+}
+
+/// A configuration with one backend `x` of the kind `local`.
+fn local(arguments: &[(&'static str, Value)]) -> Value {
+    let local = Value::object(arguments.iter().cloned());
+    Value::object([(
+        "backend",
+        Value::object([("x", Value::object([("local", local)]))]),
+    )])
+}
+
+#[track_caller]
+fn refused(block: Value, variables: &[(&str, &str)], path: &str, words: &[&str]) {
+    let problems = read(block, variables).expect_err("a mistake");
+    let [problem] = problems.0.as_slice() else {
+        panic!("{problems:#?}")
+    };
+    let at = problem.path.clone().unwrap_or_default();
+    assert_eq!(at.to_string(), path, "{problem}");
+    for word in words {
+        assert!(problem.to_string().contains(word), "{word} is missing: {problem}");
+    }
+}
+
+#[test]
+fn what_is_empty_or_null_is_refused_where_it_stands() {
+    let list = |items: Vec<Value>| [("listen", Value::List(items))];
+    refused(
+        local(&list(vec![Value::from("127.0.0.1"), Value::Null])),
+        &[],
+        "backend[\"x\"].local.listen[1]",
+        &["listen holds null"],
+    );
+    refused(
+        local(&list(vec![])),
+        &[],
+        "backend[\"x\"].local.listen",
+        &["listen is empty", "127.0.0.1"],
+    );
+    refused(
+        Value::object([("config_file", Value::from(""))]),
+        &[],
+        "config_file",
+        &["config_file is empty"],
+    );
+    refused(
+        local(&[("state_dir", Value::from(""))]),
+        &[],
+        "backend[\"x\"].local.state_dir",
+        &["state_dir is empty"],
+    );
+}
+
+#[test]
+fn what_a_variable_says_is_blamed_on_the_variable() {
+    for block in [Value::Null, local(&[])] {
+        refused(
+            block,
+            &[("EGRESS_STATE_DIR", "relative")],
+            "",
+            &["EGRESS_STATE_DIR cannot be used", "\"relative\"", "state_dir"],
+        );
+    }
+    // An argument beats the variable, which is not looked at then.
+    refused(
+        local(&[("state_dir", Value::from("also relative"))]),
+        &[("EGRESS_STATE_DIR", "relative")],
+        "backend[\"x\"].local.state_dir",
+        &["state_dir cannot be used", "also relative"],
+    );
+}
+
+#[test]
+fn a_home_is_the_users_own() {
+    let environment = environment(&[]);
+    for (written, path) in [
+        ("~", "/home/u"),
+        ("~/", "/home/u/"),
+        ("~/x", "/home/u/x"),
+        ("~root/x", "~root/x"),
+        ("/a/~", "/a/~"),
+        ("", ""),
+    ] {
+        assert_eq!(
+            environment.expand(written),
+            std::path::Path::new(path),
+            "{written}"
+        );
+    }
+    assert!(read(local(&[("state_dir", Value::from("~"))]), &[]).is_ok());
+    refused(
+        local(&[("state_dir", Value::from("~root/x"))]),
+        &[],
+        "backend[\"x\"].local.state_dir",
+        &["~root/x"],
+    );
+    let nobody = Environment::Given(std::collections::BTreeMap::new());
+    assert_eq!(nobody.expand("~"), std::path::Path::new("~"));
+}
+
+#[test]
+fn backends_in_one_place_are_told() {
+    let backend = |state_dir: &str| {
+        let local = Value::object([("state_dir", Value::from(state_dir))]);
+        Value::object([("local", local)])
+    };
+    let two = |one: &str, other: &str| {
+        let backends = Value::object([("a", backend(one)), ("b", backend(other)), ("m", memory())]);
+        let block = Value::object([("installation", Value::from("prod")), ("backend", backends)]);
+        read(block, &[]).expect("valid").warnings
+    };
+    assert!(two("/s", "/t").is_empty());
+    for (one, other) in [("/s", "/s"), ("/s", "/s/"), ("~/s", "/home/u//s")] {
+        let told = two(one, other);
+        let text: String = told.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 1, "{one} {other}: {text}");
+        assert!(
+            !told.has_errors() && text.contains("\"a\", \"b\"") && text.contains("state_dir"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_file_is_one_that_can_be_read_to_its_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let pipe = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    // Were it opened, this would hang: nobody writes.
+    for (path, word) in [
+        (pipe.to_string_lossy().into_owned(), "not a regular file"),
+        (dir.path().to_string_lossy().into_owned(), "not a regular file"),
+        ("/dev/zero".to_owned(), "not a regular file"),
+    ] {
+        let block = Value::object([("config_file", Value::from(path.clone()))]);
+        refused(block, &[], "", &[word, &path]);
+    }
+}
+
+#[test]
+fn a_tag_that_nothing_is_done_about_is_refused() {
+    let secret = "sEnTiNeL";
+    for tag in ["!vault", "!include", "!env", "!<tag:example.com,2026:x>"] {
+        for text in [
+            format!("backends:\n  a:\n    local:\n      state_dir: {tag} /{secret}\n"),
+            format!("backends: {tag}\n  a:\n    local: {{squid: /{secret}}}\n"),
+            format!("installation: {tag} \"{secret}\"\n"),
+        ] {
+            let problems = of_file(&text).expect_err(&text);
+            let shown: String = problems.iter().map(ToString::to_string).collect();
+            assert!(shown.contains("not YAML"), "{text}: {shown}");
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+    // Tags that say what a value is anyway are none of this.
+    assert!(of_file("installation: !!str prod\n").is_ok());
+}
+
+#[test]
+fn no_line_of_a_file_is_quoted() {
+    let secret = "sEnTiNeL";
+    for text in [
+        format!("password: {secret}\nbackends: [\n"),
+        format!("a: {secret}\na: {secret}\n"),
+        format!("backends: {{a: {{local: {{squid: [\"{secret}\"]}}}}}}\n"),
+        format!("# {secret}\n\t- x\n"),
+        format!("x: *{secret}\n"),
+        format!("installation: {secret} oops: {secret}\n"),
+    ] {
+        let problems = of_file(&text).expect_err(&text);
+        let shown = format!("{problems:?}");
+        // The name of an anchor is all that an error may need to say.
+        let quoted = shown.contains(secret) && !text.contains('*');
+        assert!(!quoted, "{text}: {shown}");
+    }
+}
+
+fn of_file(text: &str) -> Result<Config, Diagnostics> {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("written");
+    let path = file.path().to_string_lossy().into_owned();
+    read(Value::object([("config_file", Value::from(path))]), &[])
 }
 
 #[test]

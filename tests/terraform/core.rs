@@ -189,6 +189,26 @@ impl Core {
         self.plan_with(prior, config).await
     }
 
+    /// Plans with `ignore_changes`: the provider is shown the state's value of what is ignored, while
+    /// the configuration is validated as it was written.
+    pub(crate) async fn plan_ignoring(
+        &mut self,
+        address: &str,
+        config: Value,
+        ignored: &[&str],
+    ) -> Result<Planned, Diagnostics> {
+        self.configure(self.config.clone()).await.into_result()?;
+        let mut config = filled(&self.block, config);
+        let problems = self.resource.validate(&self.call(), config.clone()).await;
+        problems.clone().into_result()?;
+        self.refresh(address).await.into_result()?;
+        let prior = self.state.get(address).cloned().unwrap_or_default();
+        for name in ignored {
+            config.set(*name, prior.state.get(name).clone());
+        }
+        self.plan_with(prior, config).await
+    }
+
     async fn plan_with(&self, prior: Stored, config: Value) -> Result<Planned, Diagnostics> {
         // A tainted object is planned as the create that replaces it.
         let known = if prior.tainted {
@@ -231,9 +251,15 @@ impl Core {
         if action == Action::Replace && !prior.tainted {
             let nothing = Stored::default();
             let first = response.diagnostics.clone();
+            let first_replace = std::mem::take(&mut response.requires_replace);
             response = self.plan_once(&nothing, &config, response.private).await;
             response.diagnostics.clone().into_result()?;
             self.assert_plan_valid(&Value::Null, &config, &response.planned);
+            let shown = |path: &Path| at(&known.state, path) != at(&response.planned, path);
+            assert!(
+                first_replace.iter().any(shown),
+                "a replacement that the plan shows no reason for: {replace:?}"
+            );
             let second = std::mem::take(&mut response.diagnostics);
             response.diagnostics = first.into_iter().chain(second).collect();
         }
@@ -341,17 +367,41 @@ impl Core {
         self.change(address, nothing, again, config).await
     }
 
-    /// Applies the plan of a create whose handler panics, as the plugin's service does: what the
-    /// handler left behind is stored, tainted. Whether it left anything.
-    pub(crate) async fn create_panicking(&mut self, address: &str, plan: Planned) -> bool {
+    /// Applies a plan whose handler panics, as the plugin's service does: what the handler left behind
+    /// is stored, tainted where it was a create; without anything the state stays. Whether it left
+    /// anything.
+    pub(crate) async fn apply_panicking(&mut self, address: &str, plan: Planned) -> bool {
+        let (prior, tainted) = match plan.action {
+            Action::Create => (Value::Null, true),
+            Action::Update => (plan.prior.state, false),
+            Action::NoOp | Action::Replace => panic!("{:?} is no single apply", plan.action),
+        };
         let request = ApplyRequest {
-            prior: Value::Null,
+            prior,
             planned: plan.planned,
             config: plan.config,
             private: plan.private,
             identity: plan.identity,
             provider_meta: Value::Null,
         };
+        self.panicking(address, request, tainted).await
+    }
+
+    /// Destroys a resource, and the handler panics; as above.
+    pub(crate) async fn delete_panicking(&mut self, address: &str) -> bool {
+        let stored = self.state.get(address).cloned().expect("something to destroy");
+        let request = ApplyRequest {
+            prior: stored.state,
+            planned: Value::Null,
+            config: Value::Null,
+            private: stored.private,
+            identity: stored.identity,
+            provider_meta: Value::Null,
+        };
+        self.panicking(address, request, false).await
+    }
+
+    async fn panicking(&mut self, address: &str, request: ApplyRequest, tainted: bool) -> bool {
         let call = self.call();
         let applied = AssertUnwindSafe(self.resource.apply(&call, request));
         assert!(applied.catch_unwind().await.is_err(), "the handler did not panic");
@@ -369,7 +419,7 @@ impl Core {
             state: left.state,
             private: left.private,
             identity: left.identity,
-            tainted: true,
+            tainted,
         };
         self.state.insert(address.to_owned(), stored);
         true

@@ -53,6 +53,34 @@ async fn what_is_gone_leaves_the_state_and_is_created_anew() {
     assert_eq!(place.count(), 0, "nothing is made inside a read");
 }
 
+/// Somebody wrote on the instance itself: no argument changes, and the hash in the state is the one
+/// that is asked for.
+#[tokio::test]
+async fn what_changed_on_the_instance_alone_is_replaced_with_a_reason_that_shows() {
+    let place = Place::new();
+    let mut core = place.core().await;
+    let access = Value::object([("allowed_ports", Value::from(vec![8443]))]);
+    let config = proxy("a", [("access", access)]);
+    core.up("a", config.clone()).await;
+    place.change("a", |record| {
+        record.mark.as_mut().expect("a mark").facts.allowed_ports = Some(vec![22]);
+    });
+    // The core of these tests demands a path that the plan shows as changed.
+    let plan = core.plan("a", config.clone()).await.expect("a plan");
+    assert_eq!(
+        (plan.action, plan.replace),
+        (Action::Replace, vec!["incarnation".to_owned()])
+    );
+    let told: Vec<_> = plan.diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(
+        told[0].contains("access.allowed_ports: there [22], asked for [8443]"),
+        "{told:#?}"
+    );
+    core.up("a", config.clone()).await;
+    assert_eq!(core.action("a", config).await, Action::NoOp);
+}
+
 #[tokio::test]
 async fn an_address_that_does_not_answer_is_no_drift() {
     let place = Place::new();

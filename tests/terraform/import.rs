@@ -120,6 +120,44 @@ async fn what_a_mark_cannot_hold_is_one_update_without_a_remote_write() {
 }
 
 #[tokio::test]
+async fn an_import_under_another_configuration_says_what_replaces_it() {
+    let place = Place::new();
+    let mut core = place.core().await;
+    let access = |cidr: &str| ("access", block([("allowed_cidrs", texts(&[cidr]))]));
+    let made = proxy("a", [("port", Value::from(8080)), access("10.0.0.0/8")]);
+    core.up("a", made).await;
+    core.state.clear();
+    assert!(core.import("a", "lab/z1/default/a").await.is_empty());
+    for (config, replaced) in [
+        (proxy("a", [access("10.0.0.0/8")]), &["port"][..]),
+        (
+            proxy("a", [("port", Value::from(8080)), access("192.0.2.0/24")]),
+            &["access.allowed_cidrs"],
+        ),
+        (
+            proxy("b", [access("192.0.2.0/24")]),
+            &["name", "port", "access.allowed_cidrs"],
+        ),
+        (
+            proxy(
+                "a",
+                [("port", Value::from(8080)), ("namespace", Value::from("n"))],
+            ),
+            &["namespace"],
+        ),
+    ] {
+        let plan = core.plan("a", config).await.expect("a plan");
+        assert_eq!(
+            (plan.action, plan.replace),
+            (
+                Action::Replace,
+                replaced.iter().map(|path| (*path).to_owned()).collect()
+            )
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_block_left_out_after_an_import_replaces_nothing() {
     let place = Place::new();
     let mut core = place.core().await;
@@ -163,6 +201,15 @@ async fn an_id_that_cannot_be_right_says_why() {
         assert!(problems.has_errors() && core.state.is_empty(), "{id}");
         let text: String = problems.iter().map(ToString::to_string).collect();
         assert!(text.contains(word), "{id}: {text}");
+        if problems.0[0].summary.contains("cannot be read") {
+            // The example is one of this configuration, and the rule is told once.
+            assert!(text.contains("\"lab/z1/default/builds\""), "{id}: {text}");
+            assert_eq!(
+                text.matches("the backend's own id").count(),
+                usize::from(word == "slash"),
+                "{text}"
+            );
+        }
     }
 }
 

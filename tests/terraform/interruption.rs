@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use egress::contract::memory::{Effect, Fault, Step};
+use egress::contract::memory::{Effect, Fault, Power, Step};
 use egress::contract::{ErrorKind, Operation};
 use egress::plugin::value::Value;
 
@@ -103,7 +103,7 @@ async fn a_panic_after_acceptance_leaves_the_instance_in_the_state() {
                 .push(fault(Operation::Create, Effect::Panic).at(step))
         });
         let plan = core.plan("a", proxy("a", [])).await.expect("a plan");
-        let left = core.create_panicking("a", plan).await;
+        let left = core.apply_panicking("a", plan).await;
         assert_eq!(left, step != Step::Accept, "{step:?}");
         if left {
             assert_eq!(core.text("a", "id"), "lab/z1/default/a", "{step:?}");
@@ -126,7 +126,7 @@ async fn a_panic_while_waiting_leaves_the_newest_sight_in_the_state() {
         world.faults.push(fault(Operation::Get, Effect::Panic));
     });
     let plan = core.plan("a", proxy("a", [])).await.expect("a plan");
-    assert!(core.create_panicking("a", plan).await);
+    assert!(core.apply_panicking("a", plan).await);
     assert_eq!(core.text("a", "state"), "provisioning");
     // It was handed over; after an untaint the next apply goes on waiting for it.
     core.state.get_mut("a").expect("stored").tainted = false;
@@ -134,6 +134,68 @@ async fn a_panic_while_waiting_leaves_the_newest_sight_in_the_state() {
     assert_eq!(core.up("a", proxy("a", [])).await.action, Action::Update);
     assert_eq!(core.text("a", "incarnation"), before);
     assert_eq!(core.text("a", "state"), "running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_an_update_leaves_what_a_read_would_find() {
+    let place = Place::new();
+    let mut core = place.core().await;
+    let labels = |text: &str| proxy("a", [("labels", Value::object([("team", Value::from(text))]))]);
+    core.up("a", labels("net")).await;
+    let before = core.of("a").clone();
+
+    // Started, and then the wait for it panics: the next apply goes on waiting.
+    place.edit(|world| world.settle = 2);
+    place.change("a", |record| record.power = Power::Stopped);
+    let plan = core.plan("a", labels("ops")).await.expect("a plan");
+    assert_eq!(plan.action, Action::Update);
+    place.edit(|world| world.faults.push(fault(Operation::Get, Effect::Panic)));
+    assert!(core.apply_panicking("a", plan).await);
+    assert!(!core.state["a"].tainted);
+    assert_eq!(core.text("a", "state"), "provisioning");
+    assert_eq!(
+        core.text("a", "incarnation"),
+        before.get("incarnation").as_str().unwrap_or_default()
+    );
+    place.edit(|world| world.faults.clear());
+    assert_eq!(core.up("a", labels("ops")).await.action, Action::Update);
+    assert_eq!(core.text("a", "state"), "running");
+    assert_eq!(core.action("a", labels("ops")).await, Action::NoOp);
+
+    // Before anything was done there is nothing to leave, and what was planned is not taken for done.
+    for step in [Step::Accept, Step::Handover] {
+        let before = core.of("a").clone();
+        let other = labels(&format!("{step:?}"));
+        let plan = core.plan("a", other.clone()).await.expect("a plan");
+        let broken = fault(Operation::Resume, Effect::Panic).at(step);
+        place.edit(|world| world.faults = vec![broken]);
+        core.apply_panicking("a", plan).await;
+        assert_eq!(core.of("a").get("labels"), before.get("labels"), "{step:?}");
+        place.edit(|world| world.faults.clear());
+        core.up("a", other.clone()).await;
+        assert_eq!(core.action("a", other).await, Action::NoOp, "{step:?}");
+    }
+    assert_eq!(place.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_destroy_keeps_the_state_and_the_next_destroy_ends_it() {
+    for step in [Step::Secondary, Step::Instance] {
+        let place = Place::new();
+        let mut core = place.core().await;
+        core.up("a", proxy("a", [])).await;
+        let before = core.of("a").clone();
+        place.edit(|world| {
+            world
+                .faults
+                .push(fault(Operation::Delete, Effect::Panic).at(step));
+        });
+        assert!(!core.delete_panicking("a").await, "{step:?}");
+        assert_eq!(core.of("a"), &before, "{step:?}");
+        place.edit(|world| world.faults.clear());
+        assert!(!core.delete("a").await.has_errors(), "{step:?}");
+        assert!(place.is_empty(), "{step:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,9 +289,7 @@ async fn a_wait_that_runs_out_taints_and_names_the_ways_out() {
     );
     assert!(!core.state["a"].tainted);
     place.edit(|world| world.settle = 0);
-    place.change("a", |record| {
-        record.power = egress::contract::memory::Power::Running
-    });
+    place.change("a", |record| record.power = Power::Running);
     assert_eq!(core.up("a", config()).await.action, Action::Update);
     assert_eq!(core.action("a", config()).await, Action::NoOp);
     assert_eq!(place.count(), 1);

@@ -211,6 +211,34 @@ async fn a_taint_replaces_and_loses_nothing() {
     assert_eq!(core.action("a", proxy("a", [])).await, Action::NoOp);
 }
 
+/// The CLIs show warnings of one title as one.
+#[tokio::test]
+async fn each_warning_has_a_title_and_a_place_of_its_own() {
+    let place = Place::new();
+    let mut core = place.core().await;
+    let access = block([
+        ("allowed_cidrs", Value::List(vec![])),
+        ("allowed_domains", Value::List(vec![])),
+    ]);
+    let plan = core
+        .plan("a", proxy("a", [("access", access)]))
+        .await
+        .expect("a plan");
+    let told: Vec<_> = plan
+        .diagnostics
+        .iter()
+        .map(|told| (told.summary.as_str(), told.path.as_ref().map(ToString::to_string)))
+        .collect();
+    let place_of = |name: &str| Some(format!("access.{name}"));
+    assert_eq!(
+        told,
+        [
+            ("The proxy denies every client", place_of("allowed_cidrs")),
+            ("The proxy denies every destination", place_of("allowed_domains")),
+        ]
+    );
+}
+
 #[tokio::test]
 async fn a_plan_says_what_the_backend_cannot_do() {
     let place = Place::new();

@@ -13,5 +13,6 @@ mod logged;
 mod owners;
 mod secrets;
 mod stored;
+mod turns;
 mod validation;
 mod world;

@@ -43,6 +43,50 @@ async fn two_resources_of_one_key_are_refused_in_one_run_and_in_two() {
 }
 
 #[tokio::test]
+async fn another_specification_is_refused_with_each_value_that_differs() {
+    let secret = "sEnTiNeL-0815";
+    let access = |cidr: &str, version: &str| {
+        Value::object([
+            ("allowed_cidrs", crate::world::texts(&[cidr])),
+            ("username", Value::from("u")),
+            ("password_wo", Value::from(format!("{secret}{version}"))),
+            ("password_wo_version", Value::from(version)),
+        ])
+    };
+    let place = Place::new();
+    let (mut ours, mut theirs) = (place.core().await, place.core().await);
+    let made = proxy(
+        "a",
+        [("access", access("10.0.0.0/8", "1")), ("port", Value::from(8080))],
+    );
+    theirs.up("a", made).await;
+    let plan = ours
+        .plan("a", proxy("a", [("access", access("192.0.2.0/24", "2"))]))
+        .await
+        .expect("a plan");
+    let said = text(&ours.apply("a", plan).await);
+    for words in [
+        "another specification",
+        "port: there 8080, asked for 3128",
+        "access.allowed_cidrs: there [\"10.0.0.0/8\"], asked for [\"192.0.2.0/24\"]",
+        "access.password_wo_version: there \"1\", asked for \"2\"",
+        "create_before_destroy",
+        "import {\n  to = egress_proxy.a\n  id = \"lab/z1/default/a\"\n}",
+    ] {
+        assert!(said.contains(words), "{words} is missing: {said}");
+    }
+    assert!(!said.contains(secret) && !said.contains("username"), "{said}");
+    // What an earlier create left is nobody's: there is nothing to import.
+    place.change("a", |record| record.mark.as_mut().expect("a mark").pending = true);
+    let plan = ours.plan("a", proxy("a", [])).await.expect("a plan");
+    let said = text(&ours.apply("a", plan).await);
+    assert!(
+        said.contains("left unfinished") && !said.contains("import {"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn create_before_destroy_under_one_name_destroys_nothing_by_mistake() {
     for (adopt, works) in [("interrupted", false), ("never", false), ("same_spec", true)] {
         let place = Place::new();
@@ -112,6 +156,10 @@ async fn a_renamed_backend_is_an_error_that_names_the_entry() {
         assert!(
             problems.has_errors() && text(&problems).contains("backend \"lab\""),
             "{problems:#?}"
+        );
+        assert!(
+            text(&problems).contains("has new."),
+            "what there is, is told: {problems:#?}"
         );
     }
     assert_eq!(core.of("a"), &before);

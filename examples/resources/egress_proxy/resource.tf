@@ -4,7 +4,7 @@ resource "egress_proxy" "builds" {
   wait_for = "ready"
 
   access {
-    allowed_cidrs   = ["127.0.0.0/8", "10.0.0.0/8"]
+    allowed_cidrs   = ["127.0.0.0/8", "::1/128"]
     allowed_ports   = [443, 8443]
     allowed_domains = ["crates.io", ".debian.org"]
   }

@@ -8,6 +8,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::classify;
+use crate::contract::Error;
+
 /// The account that Squid uses where it was built without saying which.
 pub(super) const FALLBACK: &str = "nobody";
 
@@ -45,8 +48,25 @@ impl Account {
         Some(Self { name, uid, gid })
     }
 
+    /// Makes sure that this account can get to a directory.
+    ///
+    /// # Errors
+    /// Where it cannot: at which directory.
+    pub(super) fn passes_to(&self, dir: &Path) -> Result<(), Error> {
+        match self.barred_at(dir) {
+            Ok(None) => Ok(()),
+            Ok(Some(barrier)) => Err(Error::permanent(format!(
+                "Squid runs as the account \"{}\", which cannot pass the directory {}: set state_dir of the backend \
+                 to a directory that it can reach, such as /var/lib/egress-proxy",
+                self.name,
+                barrier.display()
+            ))),
+            Err(error) => Err(classify::file(error, "look at", dir)),
+        }
+    }
+
     /// The first directory on the way to `dir`, itself included, that this account cannot pass.
-    pub(super) fn barred_at(&self, dir: &Path) -> io::Result<Option<PathBuf>> {
+    fn barred_at(&self, dir: &Path) -> io::Result<Option<PathBuf>> {
         let mut way: Vec<_> = dir.ancestors().collect();
         way.reverse();
         for step in way {

@@ -173,6 +173,22 @@ mod tests {
     }
 
     #[test]
+    fn an_ipv4_address_in_ipv6_notation_is_that_ipv4_address() {
+        let listen = |addresses: &[&str]| {
+            let addresses = addresses
+                .iter()
+                .map(|address| address.parse().expect("an address"));
+            LocalConfig::new(Path::new("/s"), None, addresses.collect())
+        };
+        let config = listen(&["::ffff:127.0.0.2"]).expect("sound");
+        assert_eq!(config.listen(), [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2))]);
+        for twice in [&["::ffff:127.0.0.1", "127.0.0.1"][..], &["::ffff:0.0.0.0"]] {
+            let problems = listen(twice).expect_err("the same twice, or none");
+            assert_eq!(problems[0].argument, "listen");
+        }
+    }
+
+    #[test]
     fn every_problem_is_told_at_once() {
         let addresses = ["0.0.0.0", "::", "224.0.0.1", "127.0.0.1", "127.0.0.1"];
         let problems = LocalConfig::new(

@@ -6,17 +6,18 @@
 
 use jiff::Timestamp;
 
+use super::files::{self, Files, Passwords};
 use super::machine::{Held, Machine};
 use super::place::Place;
 use super::process::Order;
 use super::record::{Liveness, Record};
 use super::squid::{self, Installed, Listening};
-use super::store::{self, Entry, Files, Passwords};
-use super::{classify, ports, process, seam};
+use super::store::{self, Entry};
+use super::{ports, process, seam};
 use crate::contract::model::label_keys;
 use crate::contract::{
-    Accepted, AdoptPolicy, Adopted, Created, Error, InstanceId, Mark, NewInstance, Resume, Secret, Secrets,
-    refusal,
+    Accepted, AdoptPolicy, Adopted, Created, Error, Instance, InstanceId, Mark, NewInstance, Resume, Secret,
+    Secrets, refusal,
 };
 use crate::squid::{Policy, password};
 
@@ -46,7 +47,7 @@ fn course(found: Entry, request: &NewInstance, id: &InstanceId) -> Result<Course
         ));
     }
     if mark.uid != request.uid {
-        return Err(refusal::other_specification(id, mark));
+        return Err(refusal::other_specification(id, mark, &request.facts));
     }
     if record.deleting {
         // We hold the lock: whoever was deleting it does so no more.
@@ -146,8 +147,14 @@ impl Machine {
             store::publish(place, &made, account.as_ref())
         })
         .await?;
-        accepted.report(self.instance(held.place(), &record, Liveness::NeverStarted)?);
-        let started = self.start(held, &mut record, policy, passwords, installed).await;
+        accepted.report(Instance {
+            // Whoever holds this sight may never get another one.
+            reason: Some("its Squid was about to be started".to_owned()),
+            ..self.instance(held.place(), &record, Liveness::NeverStarted)?
+        });
+        let started = self
+            .start(held, &mut record, policy, passwords, installed, accepted)
+            .await;
         if let Err(error) = started {
             // The first failure is the one to tell; what its removal leaves says `pending`.
             let _ = self.remove_all(held, record).await;
@@ -181,7 +188,7 @@ impl Machine {
                 .await?;
         } else {
             squid::stop(held.place()).await?;
-            self.start(held, &mut record, policy, passwords, installed)
+            self.start(held, &mut record, policy, passwords, installed, accepted)
                 .await?;
         }
         record.relabel(&request.labels, &Default::default());
@@ -224,7 +231,7 @@ impl Machine {
             let passwords = policy.username().map_or(Passwords::None, |_| Passwords::Keep);
             let installed = squid::installed(self.config().squid().map(Into::into)).await?;
             squid::stop(&place).await?;
-            self.start(&held, &mut record, &policy, passwords, &installed)
+            self.start(&held, &mut record, &policy, passwords, &installed, accepted)
                 .await?;
         }
         record.relabel(&request.labels, &request.prior_label_keys);
@@ -299,15 +306,16 @@ impl Machine {
         let account = installed.account.clone();
         held.disk("write configuration", move |place| {
             if let Some(account) = &account {
-                passable(account, place)?;
+                account.passes_to(&place.dir())?;
             }
-            store::configure(place, &files, account.as_ref())
+            files::configure(place, &files, account.as_ref())
         })
         .await?;
         squid::parse(installed, &held.place().conf()).await
     }
 
-    /// Configures and starts a proxy of which nothing runs, and waits until it listens.
+    /// Configures and starts a proxy of which nothing runs, and waits until it listens. What was
+    /// reported before is out of date once there is a process.
     async fn start(
         &self,
         held: &Held,
@@ -315,6 +323,7 @@ impl Machine {
         policy: &Policy,
         passwords: Passwords,
         installed: &Installed,
+        accepted: &Accepted,
     ) -> Result<(), Error> {
         self.configure(held, record, policy, passwords, installed).await?;
         self.ensure_free(record, policy).await?;
@@ -322,8 +331,8 @@ impl Machine {
         let log_before = held
             .disk("look at squid's log", move |place| {
                 // What a killed Squid left would be taken for the memory of a running one.
-                store::remove_shared_memory(&service)?;
-                Ok(store::log_length(place))
+                files::remove_shared_memory(&service)?;
+                Ok(files::log_length(place))
             })
             .await?;
         let mut child = squid::spawn(installed, held.place(), &record.service)?;
@@ -331,6 +340,8 @@ impl Machine {
             record.process = seam::disk("identify squid", move || Ok(process::identify(pid).ok())).await?;
         }
         held.write(record).await?;
+        let liveness = held.liveness(record).await?;
+        accepted.report(self.instance(held.place(), record, liveness)?);
         squid::opened(
             &mut child,
             held.place(),
@@ -341,151 +352,5 @@ impl Machine {
     }
 }
 
-/// Makes sure that Squid's account can get to the proxy's directory.
-fn passable(account: &super::account::Account, place: &Place) -> Result<(), Error> {
-    let dir = place.dir();
-    match account.barred_at(&dir) {
-        Ok(None) => Ok(()),
-        Ok(Some(barrier)) => Err(Error::permanent(format!(
-            "Squid runs as the account \"{}\", which cannot pass the directory {}: set `state_dir` of the backend to \
-             a directory that it can reach, such as /var/lib/egress-proxy",
-            account.name,
-            barrier.display()
-        ))),
-        Err(error) => Err(classify::file(error, "look at", &dir)),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::local::record::tests::record;
-    use crate::contract::{ErrorKind, Facts, Incarnation, Uid};
-
-    fn request(record: &Record, adopt: AdoptPolicy) -> NewInstance {
-        NewInstance {
-            key: record.mark.key.clone(),
-            uid: record.mark.uid,
-            incarnation: Incarnation::fresh(),
-            spec_sha256: record.mark.spec_sha256.clone(),
-            facts: record.mark.facts.clone(),
-            given: Default::default(),
-            labels: Default::default(),
-            secrets: Secrets::default(),
-            adopt,
-        }
-    }
-
-    #[test]
-    fn who_may_have_a_name() {
-        let id: InstanceId = "here/default/a".parse().expect("an id");
-        let pending = record();
-        let handed_over = Record {
-            mark: Mark {
-                pending: false,
-                ..pending.mark.clone()
-            },
-            ..pending.clone()
-        };
-        let deleting = Record {
-            deleting: true,
-            ..handed_over.clone()
-        };
-        let (interrupted, same_spec, never) = (
-            AdoptPolicy::Interrupted,
-            AdoptPolicy::SameSpec,
-            AdoptPolicy::Never,
-        );
-        for (found, adopt, expected) in [
-            (None, never, Ok(None)),
-            (Some(&pending), interrupted, Ok(Some(Adopted::Pending))),
-            (Some(&pending), same_spec, Ok(Some(Adopted::Pending))),
-            (Some(&pending), never, Err("adopt = \"never\"")),
-            (Some(&handed_over), interrupted, Err("id = \"here/default/a\"")),
-            (Some(&handed_over), same_spec, Ok(Some(Adopted::SameSpec))),
-            (Some(&handed_over), never, Err("handed over")),
-            (Some(&deleting), never, Ok(Some(Adopted::No))),
-        ] {
-            let entry = found.map_or(Entry::Absent, |record| Entry::Marked(Box::new(record.clone())));
-            match (course(entry, &request(&pending, adopt), &id), expected) {
-                (Ok(Course::Make), Ok(None)) | (Ok(Course::MakeAnew(_)), Ok(Some(Adopted::No))) => {}
-                (Ok(Course::Adopt(adopted, _)), Ok(Some(expected))) => assert_eq!(adopted, expected),
-                (Err(error), Err(part)) => {
-                    assert_eq!(error.kind(), ErrorKind::Permanent);
-                    assert!(error.to_string().contains(part), "{error} says {part}");
-                }
-                (course, expected) => {
-                    panic!("{course:?} instead of {expected:?} for {found:?} under {adopt:?}")
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn an_earlier_attempt_of_this_create_is_its_own_under_every_policy() {
-        let id: InstanceId = "here/default/a".parse().expect("an id");
-        for adopt in [
-            AdoptPolicy::Interrupted,
-            AdoptPolicy::SameSpec,
-            AdoptPolicy::Never,
-        ] {
-            for pending in [true, false] {
-                let mut found = record();
-                found.mark.pending = pending;
-                let mut request = request(&found, adopt);
-                request.incarnation = found.mark.incarnation;
-                let found = Box::new(found);
-                assert_eq!(
-                    course(Entry::Marked(found.clone()), &request, &id).expect("its own"),
-                    Course::Adopt(Adopted::No, found)
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn another_specification_and_another_installation_are_refused_whatever_the_policy() {
-        let id: InstanceId = "here/default/a".parse().expect("an id");
-        let found = record();
-        for adopt in [
-            AdoptPolicy::Interrupted,
-            AdoptPolicy::SameSpec,
-            AdoptPolicy::Never,
-        ] {
-            for deleting in [false, true] {
-                let found = Record {
-                    deleting,
-                    ..found.clone()
-                };
-                let mut other_spec = request(&found, adopt);
-                other_spec.uid = Uid::of(&found.mark.key, "v1:other");
-                let mut other_installation = request(&found, adopt);
-                other_installation.key.installation = "staging".parse().expect("valid");
-                for (request, part) in [
-                    (other_spec, "another specification"),
-                    (other_installation, "\"prod\""),
-                ] {
-                    let error =
-                        course(Entry::Marked(Box::new(found.clone())), &request, &id).expect_err("refused");
-                    assert_eq!(error.kind(), ErrorKind::Permanent);
-                    assert!(error.to_string().contains(part), "{error} says {part}");
-                }
-            }
-            let error = course(Entry::Unmarked, &request(&found, adopt), &id).expect_err("refused");
-            assert!(error.to_string().contains("adopt here/default/a"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_user_without_a_password_never_gets_a_proxy() {
-        let policy = Policy::of(&Facts {
-            allowed_cidrs: Some(vec![]),
-            username: Some("u".into()),
-            password: Some(crate::contract::spec::PasswordFact::Version("1".into())),
-            ..Facts::default()
-        })
-        .expect("sound");
-        let error = passwords(&policy, &Secrets::default()).expect_err("nothing to check against");
-        assert_eq!(error.kind(), ErrorKind::Permanent);
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@
 use super::machine::{Held, Machine};
 use super::record::Record;
 use super::store::{self, Entry};
-use super::{seam, squid};
+use super::{files, seam, squid};
 use crate::contract::{DeleteRequest, Deleted, Error, refusal};
 
 impl Machine {
@@ -54,7 +54,7 @@ impl Machine {
         squid::stop(held.place()).await?;
         let service = record.service;
         seam::disk("remove shared memory", move || {
-            store::remove_shared_memory(&service)
+            files::remove_shared_memory(&service)
         })
         .await?;
         held.disk("remove directory", store::withdraw).await

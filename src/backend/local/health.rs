@@ -6,11 +6,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, FsWord, PROC_SUPER_MAGIC, accessat, statfs};
 
+use super::account::Account;
+use super::lock::standing;
 use super::machine::Machine;
-use super::{procfs, seam, squid, store};
+use super::{classify, procfs, seam, squid, store};
 use crate::contract::{Error, HealthReason, TargetHealth};
+
+/// The file system under `/sys` (linux/magic.h).
+const SYSFS_MAGIC: FsWord = 0x6265_6572;
 
 impl Machine {
     pub(super) async fn health(&self) -> Vec<TargetHealth> {
@@ -59,17 +64,7 @@ impl Machine {
         let state_dir = self.state_dir().to_owned();
         let account = installed.account;
         let proxies = seam::disk("look at the state directory", move || {
-            writable(&state_dir)?;
-            if let Some(account) = account
-                && state_dir.exists()
-                && let Ok(Some(barrier)) = account.barred_at(&state_dir)
-            {
-                return Err(Error::permanent(format!(
-                    "Squid's account \"{}\" cannot pass {}",
-                    account.name,
-                    barrier.display()
-                )));
-            }
+            usable(&state_dir, account.as_ref())?;
             Ok(store::list(&state_dir, None)?.0.len())
         })
         .await
@@ -79,24 +74,81 @@ impl Machine {
     }
 }
 
-/// Whether the state directory, or the directory in which it would be made, can be written.
-fn writable(state_dir: &Path) -> Result<(), Error> {
-    let Some(there) = state_dir.ancestors().find(|dir| dir.exists()) else {
-        return Ok(());
-    };
+/// Whether the state directory can be used, or made where it is not there yet.
+fn usable(state_dir: &Path, account: Option<&Account>) -> Result<(), Error> {
+    let there = standing(state_dir)?;
     accessat(CWD, there, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
-        .map_err(|error| super::classify::file(error.into(), "write to", there))
+        .map_err(|error| classify::file(error.into(), "write to", there))?;
+    let kind = statfs(there).map_err(|error| classify::file(error.into(), "look at", there))?;
+    if [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&kind.f_type) {
+        return Err(Error::permanent(format!(
+            "the kernel itself keeps {}, and nothing can be made there: set state_dir to another directory",
+            there.display()
+        )));
+    }
+    // What is made below it can be passed.
+    match account {
+        Some(account) => account.passes_to(there),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
     fn a_directory_that_is_not_there_yet_is_judged_by_where_it_would_be() {
         let dir = tempfile::tempdir().expect("a directory");
-        writable(&dir.path().join("not/yet")).expect("can be made");
-        let error = writable(Path::new("/proc/self/egress")).expect_err("nothing can be made there");
-        assert!(error.to_string().contains("/proc"), "{error}");
+        usable(&dir.path().join("not/yet"), None).expect("can be made");
+        for kernels in ["/proc/self/egress", "/proc/egress", "/sys/egress"] {
+            let error = usable(Path::new(kernels), None).expect_err("nothing can be made there");
+            assert!(error.to_string().contains(&kernels[..4]), "{error}");
+        }
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        for state_dir in [file.clone(), file.join("below")] {
+            let error = usable(&state_dir, None).expect_err("a file is in the way");
+            let text = error.to_string();
+            assert!(
+                text.contains("not a directory") && text.contains(&file.display().to_string()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn squids_account_must_pass_even_to_what_is_not_there_yet() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let closed = dir.path().join("closed");
+        std::fs::create_dir(&closed).expect("made");
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).expect("set");
+        let stranger = Account {
+            name: "stranger".into(),
+            uid: 64_999,
+            gid: 64_999,
+        };
+        for state_dir in [closed.clone(), closed.join("not/yet")] {
+            let error = usable(&state_dir, Some(&stranger)).expect_err("it cannot pass");
+            let text = error.to_string();
+            assert!(
+                text.contains("stranger")
+                    && text.contains(&closed.display().to_string())
+                    && text.contains("state_dir"),
+                "{text}"
+            );
+        }
+        usable(Path::new("/"), Some(&stranger))
+            .or_else(|error| {
+                // Only root may write there; everybody may pass.
+                if error.to_string().contains("stranger") {
+                    Err(error)
+                } else {
+                    Ok(())
+                }
+            })
+            .expect("passable");
     }
 }

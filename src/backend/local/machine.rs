@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use super::account::Account;
 use super::config::LocalConfig;
+use super::lock::{self, Attempt, Lock};
 use super::place::{self, Place};
 use super::record::{Liveness, Record};
 use super::squid::Installed;
-use super::store::{self, Attempt, Entry, Lock};
+use super::store::{self, Entry};
 use super::{classify, process, procfs, seam};
 use crate::contract::{BackendName, Error, Instance, InstanceId, NativeId, Target, refusal};
 use crate::squid::{AccessLog, ConfPath, Descriptors, Loopback, PasswordFile, Policy, Site, render};
@@ -100,16 +101,14 @@ impl Machine {
         let looks = call::poll(&limits, LOCK_LOOKS, || {
             let (place, make) = (place.clone(), make.clone());
             seam::disk("lock", move || {
-                Ok(
-                    match store::try_lock(&place, make.as_ref().map(Option::as_ref))? {
-                        Attempt::Locked(lock) => Look::Done(Some(Held {
-                            place,
-                            lock: Arc::new(lock),
-                        })),
-                        Attempt::Nowhere => Look::Done(None),
-                        Attempt::Busy => Look::Pending("it is locked".to_owned()),
-                    },
-                )
+                Ok(match lock::try_lock(&place, make.as_ref().map(Option::as_ref))? {
+                    Attempt::Locked(lock) => Look::Done(Some(Held {
+                        place,
+                        lock: Arc::new(lock),
+                    })),
+                    Attempt::Nowhere => Look::Done(None),
+                    Attempt::Busy => Look::Pending("it is locked".to_owned()),
+                })
             })
         });
         match looks.await {

@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::procfs;
-use super::record::{Identity, Liveness};
+use super::record::{Identity, Liveness, is_service};
 use crate::squid::release::PASSWORD_HELPER;
 
 /// The identity of a process that was just started.
@@ -74,6 +74,8 @@ pub(super) struct Alive {
     pub(super) squids: Vec<Identity>,
     /// What verifies passwords for it, in sessions of their own.
     pub(super) helpers: Vec<Identity>,
+    /// The names under which the Squids keep shared memory.
+    pub(super) services: Vec<String>,
 }
 
 impl Alive {
@@ -90,6 +92,7 @@ pub(super) fn alive(conf: &Path, passwords: &Path) -> io::Result<Alive> {
     for stat in procfs::processes()? {
         let arguments = procfs::arguments(stat.pid);
         let kind = if names_conf(&arguments, conf) {
+            alive.services.extend(service(&arguments));
             &mut alive.squids
         } else if names_passwords(&arguments, passwords) {
             &mut alive.helpers
@@ -105,6 +108,14 @@ pub(super) fn alive(conf: &Path, passwords: &Path) -> io::Result<Alive> {
         }
     }
     Ok(alive)
+}
+
+/// The name under which a Squid of ours keeps shared memory. It names files that are removed: it is
+/// of our making or nothing.
+fn service(arguments: &[Vec<u8>]) -> Option<String> {
+    let pair = arguments.windows(2).find(|pair| pair[0] == b"-n")?;
+    let name = str::from_utf8(&pair[1]).ok()?;
+    is_service(name).then(|| name.to_owned())
 }
 
 fn names_passwords(arguments: &[Vec<u8>], passwords: &Path) -> bool {
@@ -225,6 +236,26 @@ mod tests {
                 ours,
                 "{words:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_service_is_of_our_making_or_none() {
+        let ours = "0198c2d4e5f60718293a4b5c6d7e8f90";
+        for (words, found) in [
+            (
+                &["squid", "-N", "-n", ours, "-f", "/s/a/squid.conf"][..],
+                Some(ours),
+            ),
+            (&["squid", "-n", "squid", "-f", "/s/a/squid.conf"], None),
+            (
+                &["squid", "-n", "../../etc/0198c2d4e5f60718293a", "-f", "x"],
+                None,
+            ),
+            (&["squid", "-n"], None),
+        ] {
+            let words: Vec<_> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            assert_eq!(service(&words).as_deref(), found, "{words:?}");
         }
     }
 

@@ -66,7 +66,7 @@ pub(super) enum Liveness {
     Runs,
     /// A signal paused it.
     Paused,
-    /// It was never started.
+    /// None is recorded: it was never started, or its start was cut off.
     NeverStarted,
     /// It ended.
     Ended,
@@ -82,7 +82,7 @@ impl Liveness {
         match self {
             Self::Runs => None,
             Self::Paused => Some("its Squid is paused by a signal"),
-            Self::NeverStarted => Some("its Squid was never started"),
+            Self::NeverStarted => Some("no start of its Squid is recorded"),
             Self::Ended => Some("its Squid does not run any more"),
             Self::Rebooted => Some("the machine was restarted since its Squid was started"),
             Self::PidReused => {
@@ -118,9 +118,7 @@ impl Record {
         }
         let record: Self = serde_json::from_slice(text).map_err(|_| Unreadable::Malformed)?;
         // The service names files that are deleted: it is ours or nothing.
-        let sound = record.service.len() == 32
-            && record.service.bytes().all(|byte| byte.is_ascii_hexdigit())
-            && !record.listen.is_empty();
+        let sound = is_service(&record.service) && !record.listen.is_empty();
         if sound {
             Ok(record)
         } else {
@@ -176,6 +174,11 @@ impl Record {
             reason: reason.map(str::to_owned),
         }
     }
+}
+
+/// Whether a name is one that [`Record::new`] gives a service.
+pub(super) fn is_service(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use super::config::LocalConfig;
 use super::place::Place;
-use crate::contract::{Fact, Facts, Problem, Resolved, Specification};
+use crate::contract::{Fact, Facts, Problem, Resolved, Specification, Warning};
 use crate::squid::Policy;
 
 /// Keys of labels that are the provider's own.
@@ -101,7 +101,7 @@ fn loopback() -> Vec<IpNet> {
 }
 
 /// A warning where the proxy listens on loopback alone, and clients there are not allowed.
-fn out_of_reach(listen: &[IpAddr], allowed: Option<&[IpNet]>) -> Option<String> {
+fn out_of_reach(listen: &[IpAddr], allowed: Option<&[IpNet]>) -> Option<Warning> {
     let allowed = allowed.unwrap_or_default();
     let on_loopback = |network: &IpNet| {
         loopback()
@@ -112,10 +112,14 @@ fn out_of_reach(listen: &[IpAddr], allowed: Option<&[IpNet]>) -> Option<String> 
         listen.iter().all(IpAddr::is_loopback) && !allowed.is_empty() && !allowed.iter().any(on_loopback);
     unreachable.then(|| {
         let listen: Vec<_> = listen.iter().map(ToString::to_string).collect();
-        format!(
-            "access.allowed_cidrs holds no loopback network and the backend listens on {} alone, so no client can use the proxy: set `listen` of the backend to an address that those clients reach",
-            listen.join(", ")
-        )
+        Warning {
+            fact: Fact::AllowedCidrs,
+            title: "No client can reach the proxy".to_owned(),
+            message: format!(
+                "access.allowed_cidrs holds no loopback network, and the backend listens on {} alone. Set `listen` of the backend to an address that those clients reach.",
+                listen.join(", ")
+            ),
+        }
     })
 }
 
@@ -150,7 +154,7 @@ mod tests {
     fn defaults_are_this_machine() {
         let resolved = of(Facts::default(), &[], &["team"]).expect("sound");
         assert_eq!(resolved.id.as_str(), "default/a");
-        assert_eq!(resolved.warnings, [""; 0]);
+        assert!(resolved.warnings.is_empty());
         let cidrs: Vec<_> = resolved
             .facts
             .allowed_cidrs

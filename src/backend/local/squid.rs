@@ -18,7 +18,7 @@ use super::place::Place;
 use super::ports::{self, Opened};
 use super::process::{self, Alive, Order};
 use super::record::Identity;
-use super::{classify, seam, store};
+use super::{classify, files, seam};
 use crate::contract::Error;
 use crate::squid::{ConfPath, release};
 use crate::transport::call::{self, Interval, Limits, Look, Unfinished};
@@ -298,7 +298,7 @@ async fn ended(
     let listening = listening.clone();
     let explained = seam::disk("read squid's log", move || {
         ports::ensure_free(&listening.listen, listening.port, &listening.state_dir)?;
-        Ok(complaints(&store::log_since(&place, log_before)))
+        Ok(complaints(&files::log_since(&place, log_before)))
     });
     match explained.await {
         Ok(said) => {
@@ -309,9 +309,24 @@ async fn ended(
     }
 }
 
-/// Stops a proxy's processes: in order, and by force what does not end in time.
+/// Stops a proxy's processes: in order, and by force what does not end in time. One that is killed
+/// leaves its shared memory, which only its own arguments name where the record is gone.
 pub(super) async fn stop(place: &Place) -> Result<(), Error> {
     let running = alive(place).await?;
+    end(place, &running).await?;
+    let services = running.services;
+    if services.is_empty() {
+        return Ok(());
+    }
+    seam::disk("remove shared memory", move || {
+        services
+            .iter()
+            .try_for_each(|service| files::remove_shared_memory(service))
+    })
+    .await
+}
+
+async fn end(place: &Place, running: &Alive) -> Result<(), Error> {
     for squid in &running.squids {
         tell(squid, Order::Terminate).await?;
         // A paused process ends only once it goes on.

@@ -166,7 +166,7 @@ impl Memory {
             return Err(refusal::other_installation(&full, &theirs.key.installation, ours));
         }
         if theirs.uid != request.uid {
-            return Err(refusal::other_specification(&full, theirs));
+            return Err(refusal::other_specification(&full, theirs, &request.facts));
         }
         if matches!(record.power, Power::Leaving(_)) {
             return Err(refusal::leaving(&full));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{Memory, Place};
 use crate::contract::spec::{Fact, Facts};
-use crate::contract::{Problem, Resolved, Specification};
+use crate::contract::{Problem, Resolved, Specification, Warning};
 
 /// Refuses a value that is not one of those known.
 fn known(fact: Fact, given: Option<&String>, known: &BTreeSet<String>, problems: &mut Vec<Problem>) {
@@ -82,8 +82,8 @@ impl Memory {
         match placed {
             Some((id, _)) if problems.is_empty() => Ok(Resolved {
                 id,
+                warnings: warnings(&facts),
                 facts,
-                warnings: Vec::new(),
             }),
             _ => Err(problems),
         }
@@ -115,6 +115,31 @@ impl Memory {
 
 /// The longest name the reference backend takes: shorter than the contract's own, as backends are.
 const LONGEST_NAME: usize = 50;
+
+/// What denies everything may not have been meant.
+fn warnings(facts: &Facts) -> Vec<Warning> {
+    let empty = [
+        (
+            Fact::AllowedCidrs,
+            facts.allowed_cidrs.as_ref().is_some_and(Vec::is_empty),
+            "The proxy denies every client",
+        ),
+        (
+            Fact::AllowedDomains,
+            facts.allowed_domains.as_ref().is_some_and(Vec::is_empty),
+            "The proxy denies every destination",
+        ),
+    ];
+    empty
+        .into_iter()
+        .filter(|(_, empty, _)| *empty)
+        .map(|(fact, _, title)| Warning {
+            fact,
+            title: title.to_owned(),
+            message: format!("{fact} is empty."),
+        })
+        .collect()
+}
 
 /// Who may use a proxy that names nobody: this machine.
 fn loopback() -> Vec<ipnet::IpNet> {

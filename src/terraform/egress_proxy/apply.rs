@@ -9,11 +9,12 @@ mod waiting;
 
 use self::end::{End, last_words};
 use self::waiting::Wait;
+use super::given::Versions;
 use super::private::Private;
 use super::schema::{
     ACCESS, BORN_WITH, CLOUD_INIT, CLOUD_INIT_WO, LABELS, PASSWORD_HASH, PASSWORD_WO, STATE, UID,
 };
-use super::{id_of, identity_of, incarnation_of, plan, refresh, target_of, validate};
+use super::{about, id_of, identity_of, incarnation_of, plan, refresh, target_of, validate};
 use crate::contract::{
     Accepted, CreateRequest, DeleteRequest, Incarnation, Instance, InstanceId, NewInstance, Resume, Secret,
     Secrets, Uid,
@@ -65,21 +66,20 @@ fn held(planned: &Value, instance: &Instance, open: &Open, unfinished: bool) -> 
     }
 }
 
-/// Leaves the newest sight of an instance with the call when a panic unwinds through a create.
-struct Checkpoint<'a> {
+/// Leaves the newest sight of an instance with the call, as the response that is made of it, when a
+/// panic unwinds through what follows.
+struct Checkpoint<'a, F: Fn(&Instance) -> ApplyResponse> {
     call: &'a Call,
-    planned: &'a Value,
     accepted: &'a Accepted,
-    open: &'a Open,
+    response: F,
 }
 
-impl Drop for Checkpoint<'_> {
+impl<F: Fn(&Instance) -> ApplyResponse> Drop for Checkpoint<'_, F> {
     fn drop(&mut self) {
         if std::thread::panicking()
             && let Some(instance) = self.accepted.last()
         {
-            self.call
-                .checkpoint(held(self.planned, &instance, self.open, true));
+            self.call.checkpoint((self.response)(&instance));
         }
     }
 }
@@ -98,9 +98,8 @@ async fn create(call: &Call, session: &Session, request: ApplyRequest) -> ApplyR
     let accepted = Accepted::new();
     let checkpoint = Checkpoint {
         call,
-        planned: &planned,
         accepted: &accepted,
-        open,
+        response: |instance: &Instance| held(&planned, instance, open, true),
     };
     let create = CreateRequest::New(Box::new(new));
     let created = match lifecycle::create(open, &create, &accepted, &limits).await {
@@ -124,8 +123,7 @@ async fn create(call: &Call, session: &Session, request: ApplyRequest) -> ApplyR
     let wait = Wait::new(open, &id, &planned, Timeout::Create, time);
     let mut response = wait.through(created.instance, awaited, &accepted, &limits).await;
     drop(checkpoint);
-    let told = created.warnings.into_iter().map(|text| about(&id, text));
-    response.diagnostics.0.splice(0..0, told);
+    response.diagnostics.0.splice(0..0, about(&id, &created.warnings));
     response
 }
 
@@ -136,7 +134,7 @@ fn prepare<'s>(
     session: &'s Session,
 ) -> Result<(&'s Open, NewInstance, InstanceId), Diagnostics> {
     let mut problems = Diagnostics::new();
-    let given = validate::check(config, &mut problems);
+    let given = validate::check(config, Versions::WithValues, &mut problems);
     problems.into_result()?;
     // Names the value that is still unknown, where one is.
     session.owner()?;
@@ -204,10 +202,6 @@ fn secrets(config: &Value) -> Result<Secrets, Diagnostic> {
     })
 }
 
-fn about(id: &InstanceId, text: String) -> Diagnostic {
-    Diagnostic::warning(format!("About {id}")).detail(text)
-}
-
 async fn update(call: &Call, session: &Session, request: ApplyRequest) -> ApplyResponse {
     let ApplyRequest {
         prior,
@@ -241,6 +235,22 @@ async fn update(call: &Call, session: &Session, request: ApplyRequest) -> ApplyR
     let time = Timeout::Update.of(&planned);
     let limits = Limits::new(time, call.token().clone());
     let accepted = Accepted::new();
+    // What the plan wanted may not have been done yet: it is the prior state, as a read would find it.
+    let checkpoint = Checkpoint {
+        call,
+        accepted: &accepted,
+        response: |instance: &Instance| {
+            let (state, mut seen) =
+                refresh::refresh(&prior, &Private::decode(&private), instance, &open.name);
+            seen.unfinished |= wakes;
+            ApplyResponse {
+                identity: identity_of(&state),
+                private: seen.encode(),
+                state,
+                diagnostics: Diagnostics::new(),
+            }
+        },
+    };
     let awaited_incarnation = resume.incarnation;
     let installation = resume.installation.clone();
     let resume = CreateRequest::Resume(Box::new(resume));
@@ -276,8 +286,10 @@ async fn update(call: &Call, session: &Session, request: ApplyRequest) -> ApplyR
         let wait = Wait::new(open, &id, &planned, Timeout::Update, time);
         let mut response = wait.through(resumed.instance, awaited, &accepted, &limits).await;
         keep(&mut response.state, &planned, &BORN_WITH);
+        drop(checkpoint);
         response
     } else {
+        drop(checkpoint);
         ApplyResponse {
             identity: identity_of(&planned),
             state: planned,
@@ -285,8 +297,7 @@ async fn update(call: &Call, session: &Session, request: ApplyRequest) -> ApplyR
             diagnostics: Diagnostics::new(),
         }
     };
-    let told = resumed.warnings.into_iter().map(|text| about(&id, text));
-    response.diagnostics.0.splice(0..0, told);
+    response.diagnostics.0.splice(0..0, about(&id, &resumed.warnings));
     response
 }
 
@@ -348,7 +359,7 @@ async fn destroy(call: &Call, session: &Session, request: ApplyRequest) -> Apply
     let error = match lifecycle::delete(open, &delete, &limits).await {
         Ok(told) => {
             return ApplyResponse {
-                diagnostics: told.map(|text| about(&id, text)).into_iter().collect(),
+                diagnostics: about(&id, told.as_slice()).into_iter().collect(),
                 ..ApplyResponse::default()
             };
         }

@@ -15,7 +15,7 @@ use super::schema::{
 use crate::config::Field;
 use crate::contract::spec::{CloudInitFact, DEFAULT_ALLOWED_PORTS, DEFAULT_PORT, PasswordFact, sha256_hex};
 use crate::contract::{Fact, Facts, Secret};
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
 use crate::plugin::value::Value;
 use crate::squid;
 
@@ -240,7 +240,7 @@ impl FactReader<'_> {
         let name = self.text(access, USERNAME, Fact::Username)?;
         if let Err(error) = name.parse::<squid::Username>() {
             let path = super::schema::path_of(Fact::Username);
-            self.problem(path, "The username cannot be used", format!("{error}."));
+            self.problem(path, "The username cannot be used", sentence(&error.to_string()));
             return None;
         }
         Some(name)
@@ -263,8 +263,8 @@ impl FactReader<'_> {
         let hash = hash.into_known()?.as_str()?;
         if let Err(error) = squid::password::check_hash(&Secret::new(hash)) {
             let detail = format!(
-                "{}. To give the password itself, use password_wo.",
-                sentence(&error)
+                "{} To give the password itself, use password_wo.",
+                sentence(&error.to_string())
             );
             self.problem(path(PASSWORD_HASH), "password_hash cannot be used", detail);
             return None;
@@ -298,9 +298,35 @@ impl FactReader<'_> {
     }
 }
 
+/// Whether a version of a write-only value must come with the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Versions<'a> {
+    /// It must: this is the configuration as it was written, or of what has no state yet.
+    WithValues,
+    /// Not where the version is the one of this state: under `ignore_changes` core shows the provider
+    /// the state's block instead of the configuration's, and no state has the value.
+    AsIn(&'a Value),
+    /// It need not: so with the plan of a replacement. The apply sees the value and demands it.
+    Alone,
+}
+
+impl Versions<'_> {
+    fn excuse(self, config: &Value, block: Option<&str>, name: &str) -> bool {
+        let of = |value: &Value| match block {
+            Some(block) => value.get(block).get(name).clone(),
+            None => value.get(name).clone(),
+        };
+        match self {
+            Self::WithValues => false,
+            Self::AsIn(prior) => of(config) == of(prior),
+            Self::Alone => true,
+        }
+    }
+}
+
 /// Which of a pair of a write-only value and its version is missing, and the like. Only
 /// a configuration has these rules: in a state write-only values are always null.
-pub(super) fn check_combinations(config: &Value, problems: &mut Diagnostics) {
+pub(super) fn check_combinations(config: &Value, versions: Versions<'_>, problems: &mut Diagnostics) {
     let access = config.get(ACCESS);
     let within = |name: &str| Path::root().attribute(ACCESS).attribute(name);
     let given = |name: &str| !access.get(name).is_null();
@@ -317,7 +343,7 @@ pub(super) fn check_combinations(config: &Value, problems: &mut Diagnostics) {
                 "A write-only value is in no state, so that only its version shows a change. Set password_wo_version = 1, and another value whenever the password changes.",
             );
         }
-        if version && !password {
+        if version && !password && !versions.excuse(config, Some(ACCESS), PASSWORD_WO_VERSION) {
             problem(
                 within(PASSWORD_WO_VERSION),
                 "password_wo_version is given without password_wo",
@@ -351,7 +377,7 @@ pub(super) fn check_combinations(config: &Value, problems: &mut Diagnostics) {
             problem(
                 within(PASSWORD_WO),
                 "The password cannot be used",
-                &format!("{}.", sentence(&error)),
+                &sentence(&error.to_string()),
             );
         }
     }
@@ -365,7 +391,7 @@ pub(super) fn check_combinations(config: &Value, problems: &mut Diagnostics) {
             "A write-only value is in no state, so that only its version shows a change. Set cloud_init_wo_version = 1, and another value whenever the document changes.",
         );
     }
-    if version && !write_only {
+    if version && !write_only && !versions.excuse(config, None, CLOUD_INIT_WO_VERSION) {
         problem(
             root.attribute(CLOUD_INIT_WO_VERSION),
             "cloud_init_wo_version is given without cloud_init_wo",
@@ -383,16 +409,7 @@ pub(super) fn check_combinations(config: &Value, problems: &mut Diagnostics) {
 
 /// What the first line of a cloud-init document tells about the whole, where it tells nothing good.
 pub(super) fn cloud_init_warning(text: &str) -> Option<String> {
-    squid::cloud_init::head(text).map(|head| format!("{}.", sentence(head.warning())))
-}
-
-/// The text with a capital letter in front.
-fn sentence(text: impl ToString) -> String {
-    let text = text.to_string();
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    squid::cloud_init::head(text).map(|head| sentence(&head.warning()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::wait::WaitFor;
 use super::{TYPE_NAME, schema};
 use crate::contract::InstanceId;
 use crate::contract::spec::DEFAULT_PORT;
-use crate::plugin::diagnostics::{Diagnostic, Path};
+use crate::plugin::diagnostics::{Diagnostic, Path, sentence};
 use crate::plugin::provider::{ImportResponse, ImportTarget, Imported};
 use crate::plugin::schema::{Nesting, Presence};
 use crate::plugin::value::Value;
@@ -19,10 +19,14 @@ use crate::terraform::session::Session;
 /// Enough of a state to be read.
 pub(super) fn import(target: &ImportTarget, session: &Session) -> ImportResponse {
     let id = match target {
-        ImportTarget::Id(text) => parse(text, None),
+        ImportTarget::Id(text) => parse(text, None, session),
         ImportTarget::Identity(identity) => {
             let part = |name| identity.get(name).as_str().unwrap_or_default();
-            parse(&format!("{}/{}", part(BACKEND), part(KEY)), Some(BACKEND))
+            parse(
+                &format!("{}/{}", part(BACKEND), part(KEY)),
+                Some(BACKEND),
+                session,
+            )
         }
     };
     let opened = id.and_then(|id| {
@@ -50,16 +54,21 @@ pub(super) fn import(target: &ImportTarget, session: &Session) -> ImportResponse
     }
 }
 
-fn parse(text: &str, part: Option<&str>) -> Result<InstanceId, Diagnostic> {
-    text.parse().map_err(|error: crate::contract::model::InvalidName| {
-        let problem = Diagnostic::error("The id to import cannot be read").detail(format!(
-            "{error}. An id is the backend's name, a slash and the backend's own id, such as \"here/default/a\" or \"lab/hosts/h1/domains/a\"; the attribute id of a state, data.egress_proxies and the command line show them."
-        ));
-        match part {
-            Some(part) => problem.at(Path::root().attribute(part)),
-            None => problem,
-        }
-    })
+fn parse(text: &str, part: Option<&str>, session: &Session) -> Result<InstanceId, Diagnostic> {
+    text.parse()
+        .map_err(|error: crate::contract::model::InvalidName| {
+            let example = session
+                .example_id()
+                .map_or_else(String::new, |id| format!(" For instance: {id:?}."));
+            let problem = Diagnostic::error("The id to import cannot be read").detail(format!(
+                "{}{example} The attribute id of a state and data.egress_proxies show the ids there are.",
+                sentence(&error.to_string())
+            ));
+            match part {
+                Some(part) => problem.at(Path::root().attribute(part)),
+                None => problem,
+            }
+        })
 }
 
 /// An object of the schema in which nothing is set.

@@ -10,9 +10,9 @@ mod kept;
 
 use std::collections::BTreeMap;
 
-use self::difference::{Asked, current_facts, differing_facts, visible_path};
+use self::difference::{Asked, current_facts, differing_facts};
 use self::kept::warn_of_kept;
-use super::given::{Given, cloud_init_warning};
+use super::given::{Given, Versions, cloud_init_warning};
 use super::private::Private;
 use super::schema::{
     ACCESS, ALLOWED_CIDRS, ALLOWED_DOMAINS, ALLOWED_PORTS, BACKEND, BORN_WITH, CLOUD_INIT, CLOUD_INIT_WO, ID,
@@ -25,7 +25,7 @@ use crate::contract::spec::DEFAULT_PORT;
 use crate::contract::{
     BackendName, InstanceId, InstanceKey, Namespace, Problem, ProxyName, Resolved, Specification, State,
 };
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
 use crate::plugin::value::{Refinements, Value};
 use crate::terraform::session::{Open, Session};
 
@@ -63,10 +63,16 @@ impl Resolution<'_> {
     }
 }
 
-/// Plans a create: `proposed` is the configuration, since there is no state.
-pub(super) fn create(proposed: Value, config: &Value, session: &Session) -> Plan {
+/// Plans a create: `proposed` is the configuration, since there is no state. `replaces`: of what takes
+/// the place of another instance.
+pub(super) fn create(proposed: Value, config: &Value, replaces: bool, session: &Session) -> Plan {
     let mut diagnostics = Diagnostics::new();
-    let given = validate::check(config, &mut diagnostics);
+    let versions = if replaces {
+        Versions::Alone
+    } else {
+        Versions::WithValues
+    };
+    let given = validate::check(config, versions, &mut diagnostics);
     let mut planned = without_write_only(proposed);
     set_constant_defaults(&mut planned, config);
     for name in LIVE.iter().chain(&BORN_WITH) {
@@ -76,7 +82,11 @@ pub(super) fn create(proposed: Value, config: &Value, session: &Session) -> Plan
         match complete(&mut planned, config, &given, session) {
             Ok(Some(resolution)) => {
                 for warning in &resolution.resolved.warnings {
-                    diagnostics.push(Diagnostic::warning("About the planned proxy").detail(warning.clone()));
+                    diagnostics.push(
+                        Diagnostic::warning(warning.title.clone())
+                            .detail(warning.message.clone())
+                            .at(path_of(warning.fact)),
+                    );
                 }
                 let spec_sha256 = resolution.resolved.facts.sha256();
                 let uid = crate::contract::Uid::of(&resolution.key, &spec_sha256);
@@ -174,7 +184,7 @@ pub(super) fn update(
     session: &Session,
 ) -> Plan {
     let mut diagnostics = Diagnostics::new();
-    let given = validate::check(config, &mut diagnostics);
+    let given = validate::check(config, Versions::AsIn(prior), &mut diagnostics);
     let mut planned = without_write_only(proposed);
     set_constant_defaults(&mut planned, config);
     keep_spelling(&mut planned, prior, config, &given);
@@ -197,9 +207,7 @@ pub(super) fn update(
         session,
         &mut diagnostics,
     );
-    for fact in &differing {
-        replace.push(visible_path(*fact, prior, &planned));
-    }
+    replace.extend(differing.places(&current, prior, &planned, &mut diagnostics));
     let state = prior.get(STATE).as_str();
     if state == Some(State::Terminated.as_str()) {
         replace.push(Path::root().attribute(STATE));
@@ -217,6 +225,7 @@ pub(super) fn update(
             }
         }
     }
+    drop(current);
     Plan {
         planned,
         replace,
@@ -236,7 +245,7 @@ pub(super) fn known_labels(config: &Value) -> BTreeMap<String, String> {
 /// Says what a backend refused.
 pub(super) fn refused(problem: Problem, open: &Open) -> Diagnostic {
     Diagnostic::error(format!("Backend {:?} cannot make this proxy", open.name.as_str()))
-        .detail(problem.message)
+        .detail(sentence(&problem.message))
         .at(path_of(problem.fact))
 }
 

@@ -85,7 +85,7 @@ pub(super) fn schema() -> Schema {
                     .describe("The same, in no state. Needs `cloud_init_wo_version`."),
                 Attribute::string(CLOUD_INIT_WO_VERSION)
                     .describe("Change it when `cloud_init_wo` changes. Replaces."),
-                Attribute::map(LABELS, Type::String).describe("Labels beside those of the provider."),
+                Attribute::map(LABELS, Type::String).describe("Labels of one's own."),
                 Attribute::string(WAIT_FOR).optional_computed().describe(
                     "How far create waits: `none`, `running`, `address` (default) or `ready` (serves).",
                 ),
@@ -137,7 +137,8 @@ pub(super) fn schema() -> Schema {
                 Block::new()
                     .describe("Who may use it, and for what. Replaces.")
                     .attributes([
-                        Attribute::list(ALLOWED_CIDRS, Type::String).describe("The clients' networks."),
+                        Attribute::list(ALLOWED_CIDRS, Type::String)
+                            .describe("The clients' networks. Default on `local`: loopback."),
                         Attribute::list(ALLOWED_PORTS, Type::Number)
                             .describe("Ports of CONNECT and, beside 80, of plain HTTP. Default `[443]`."),
                         Attribute::list(ALLOWED_DOMAINS, Type::String)
@@ -162,7 +163,11 @@ pub(super) fn schema() -> Schema {
 pub(super) fn identity() -> IdentitySchema {
     IdentitySchema::new([
         IdentityAttribute::required(BACKEND, Type::String, "The configured backend."),
-        IdentityAttribute::required(KEY, Type::String, "The backend's own id."),
+        IdentityAttribute::required(
+            KEY,
+            Type::String,
+            "The backend's own id: what `id` has after its first slash.",
+        ),
     ])
 }
 

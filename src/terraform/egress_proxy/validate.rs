@@ -5,13 +5,13 @@
 
 use std::str::FromStr;
 
-use super::given::{Given, check_combinations};
+use super::given::{Given, Versions, check_combinations};
 use super::schema::{
     ACCESS, BACKEND, CLOUD_INIT_WO, LABELS, NAME, NAMESPACE, PASSWORD_WO, TIMEOUTS, WAIT_FOR,
 };
 use super::wait::WaitFor;
 use crate::contract::{BackendName, Namespace, ProxyName};
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
 use crate::plugin::provider::ClientCapabilities;
 use crate::plugin::value::Value;
 use crate::terraform::timeouts::{self, Timeout};
@@ -25,19 +25,19 @@ pub(super) fn validate(config: &Value, client: ClientCapabilities) -> Diagnostic
     if !client.write_only_attributes_allowed {
         refuse_write_only(config, &mut problems);
     }
-    check(config, &mut problems);
+    check(config, Versions::WithValues, &mut problems);
     problems
 }
 
 /// The checks that a plan repeats, because what was unknown to the validation is known by then.
-pub(super) fn check(config: &Value, problems: &mut Diagnostics) -> Given {
+pub(super) fn check(config: &Value, versions: Versions<'_>, problems: &mut Diagnostics) -> Given {
     let root = Path::root();
     parses::<ProxyName>(config, NAME, problems);
     parses::<Namespace>(config, NAMESPACE, problems);
     parses::<BackendName>(config, BACKEND, problems);
     parses::<WaitFor>(config, WAIT_FOR, problems);
     let given = Given::read(config, problems);
-    check_combinations(config, problems);
+    check_combinations(config, versions, problems);
     let labels = root.attribute(LABELS);
     for (key, value) in config.get(LABELS).as_map().into_iter().flatten() {
         if key.starts_with(RESERVED_LABEL) {
@@ -70,7 +70,7 @@ pub(super) fn check(config: &Value, problems: &mut Diagnostics) -> Given {
         {
             problems.push(
                 Diagnostic::error("A timeout cannot be used")
-                    .detail(format!("{why}."))
+                    .detail(sentence(&why))
                     .at(root.attribute(TIMEOUTS).attribute(name)),
             );
         }
@@ -88,7 +88,7 @@ where
     {
         problems.push(
             Diagnostic::error(format!("{name} cannot be used"))
-                .detail(format!("{error}."))
+                .detail(sentence(&error.to_string()))
                 .at(Path::root().attribute(name)),
         );
     }

@@ -1,9 +1,12 @@
 //! The matcher against what OpenSSH's client was seen to do with the same lines.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
-use russh::keys::PrivateKey;
 use russh::keys::ssh_key::certificate::Builder;
+use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::ssh_key::private::Ed25519Keypair;
+use russh::keys::{PrivateKey, PublicKeyOrCertificate};
 
 use super::*;
 

@@ -2,8 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use super::super::files::{Files, LONGEST_TAIL, Passwords, configure, log_length, log_since};
+use super::super::lock::{Attempt, Lock, try_lock};
 use super::super::record::tests::record;
 use super::*;
+use crate::contract::Secret;
 
 fn place(dir: &Path) -> Place {
     Place::parse(dir, &"default/a".parse().expect("an id")).expect("a place")

@@ -3,28 +3,32 @@
 //! Pure, but for what a specification means, which only its backend knows. Invariant: two spellings
 //! that mean the same to the backend are no difference.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::{known_labels, refused};
+use crate::contract::disagreement::{disagreements, lines};
 use crate::contract::{Fact, Facts, InstanceKey, Problem, Resolved, Specification};
-use crate::plugin::diagnostics::{Diagnostics, Path, Step};
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, Step};
 use crate::plugin::value::Value;
 use crate::terraform::egress_proxy::given::Given;
 use crate::terraform::egress_proxy::private::Private;
 use crate::terraform::egress_proxy::schema::{
-    ACCESS, BACKEND, CLOUD_INIT, CLOUD_INIT_WO_VERSION, NAME, NAMESPACE, PASSWORD_HASH, PASSWORD_WO_VERSION,
-    SPEC_SHA256, path_of,
+    ACCESS, BACKEND, CLOUD_INIT, CLOUD_INIT_WO_VERSION, INCARNATION, NAME, NAMESPACE, PASSWORD_HASH,
+    PASSWORD_WO_VERSION, SPEC_SHA256, path_of,
 };
 use crate::terraform::session::{Open, Session};
 
 /// The facts of a proxy that exists; without private data, what the state gives of them.
-pub(super) fn current_facts(prior: &Value, private: &Private) -> Facts {
+pub(super) fn current_facts<'p>(prior: &Value, private: &'p Private) -> Cow<'p, Facts> {
     match &private.facts {
-        Some(facts) => facts.clone().canonical(),
+        Some(facts) => facts.to_canonical(),
         // Problems in a state are nobody's mistake: it is read as far as it goes.
-        None => Given::read(prior, &mut Diagnostics::new())
-            .facts
-            .with_common_defaults(),
+        None => Cow::Owned(
+            Given::read(prior, &mut Diagnostics::new())
+                .facts
+                .with_common_defaults(),
+        ),
     }
 }
 
@@ -38,6 +42,14 @@ pub(super) struct Asked<'a> {
     pub(super) relabelled: bool,
 }
 
+/// How what is asked for differs from what there is.
+pub(super) struct Differing {
+    /// The facts that the configuration asks to be different, those that are not known yet among them.
+    pub(super) facts: BTreeSet<Fact>,
+    /// What it asks for, as far as it is known.
+    asked: Facts,
+}
+
 /// The facts that the configuration asks to be different.
 pub(super) fn differing_facts(
     asked: &Asked<'_>,
@@ -45,13 +57,16 @@ pub(super) fn differing_facts(
     config: &Value,
     session: &Session,
     diagnostics: &mut Diagnostics,
-) -> BTreeSet<Fact> {
-    let facts = asked.given.over(asked.current);
+) -> Differing {
+    let mut facts = asked.given.over(asked.current);
     let mut differing = facts.differences(asked.current);
     if !differing.is_empty() || asked.relabelled {
         // Only the backend knows whether two spellings mean the same.
-        match resolve_existing(prior, config, facts, session) {
-            Some(Ok(resolved)) => differing = resolved.facts.differences(asked.current),
+        match resolve_existing(prior, config, facts.clone(), session) {
+            Some(Ok(resolved)) => {
+                differing = resolved.facts.differences(asked.current);
+                facts = resolved.facts;
+            }
             // What cannot be is refused by the plan of the new instance, which follows where
             // something differs; labels have no such plan.
             Some(Err(problems)) => diagnostics.extend(
@@ -64,7 +79,10 @@ pub(super) fn differing_facts(
         }
     }
     differing.extend(&asked.given.unknown);
-    differing
+    Differing {
+        facts: differing,
+        asked: facts,
+    }
 }
 
 type ResolvedExisting<'s> = Result<Resolved, Vec<(Problem, &'s Open)>>;
@@ -118,13 +136,47 @@ fn places_of(fact: Fact) -> Vec<Path> {
     }
 }
 
-/// The place whose change core sees; where none changes (only the effective value does), the hash,
-/// which is new with every specification.
-pub(super) fn visible_path(fact: Fact, prior: &Value, planned: &Value) -> Path {
-    places_of(fact)
-        .into_iter()
-        .find(|path| at(prior, path) != at(planned, path))
-        .unwrap_or_else(|| Path::root().attribute(SPEC_SHA256))
+impl Differing {
+    /// The places whose change core sees. Where no argument changes (only the effective value does),
+    /// it is the hash, which is new with every specification; and where even that is what the state
+    /// holds, because it was the proxy itself that changed, the incarnation, which is always new. What
+    /// no argument shows is told.
+    pub(super) fn places(
+        &self,
+        current: &Facts,
+        prior: &Value,
+        planned: &Value,
+        diagnostics: &mut Diagnostics,
+    ) -> Vec<Path> {
+        let (mut places, mut hidden) = (Vec::new(), BTreeSet::new());
+        for fact in &self.facts {
+            let place = places_of(*fact)
+                .into_iter()
+                .find(|path| at(prior, path) != at(planned, path));
+            match place {
+                Some(place) => places.push(place),
+                None => {
+                    hidden.insert(*fact);
+                }
+            }
+        }
+        if hidden.is_empty() {
+            return places;
+        }
+        let same = prior.get(SPEC_SHA256).as_str() == Some(self.asked.sha256().as_str());
+        places.push(Path::root().attribute(if same { INCARNATION } else { SPEC_SHA256 }));
+        let told: Vec<_> = disagreements(current, &self.asked)
+            .into_iter()
+            .filter(|disagreement| hidden.contains(&disagreement.fact))
+            .collect();
+        if !told.is_empty() {
+            diagnostics.push(
+                Diagnostic::warning("The proxy differs from what is asked for where no argument changes")
+                    .detail(format!("This is why it is replaced:\n{}", lines(&told))),
+            );
+        }
+        places
+    }
 }
 
 fn at<'v>(value: &'v Value, path: &Path) -> &'v Value {
