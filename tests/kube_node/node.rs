@@ -30,6 +30,7 @@ pub(crate) const SQUID_IMAGE: &str = "localhost/squid:1";
 
 pub(crate) struct Node {
     cluster: Cluster,
+    cgroup: String,
     number: u8,
     inner_pid: u32,
 }
@@ -70,6 +71,7 @@ impl Node {
         let control_plane = ControlPlane::start(supervisor, &places, &[]);
         let node = Self {
             cluster: Cluster::of(control_plane, true),
+            cgroup,
             number,
             inner_pid,
         };
@@ -97,9 +99,24 @@ impl Node {
         link(self.number, 3)
     }
 
+    /// The node's address in the Pod network, from which its probes come.
+    pub(crate) fn pods_gateway(&self) -> Ipv4Addr {
+        Ipv4Addr::new(198, 19, self.number, 1)
+    }
+
     /// The node's own address, for node ports.
     pub(crate) fn address(&self) -> Ipv4Addr {
         link(self.number, 2)
+    }
+
+    /// The interface on this side of the link.
+    pub(crate) fn interface(&self) -> String {
+        format!("egress{}", self.number)
+    }
+
+    /// The control group of everything that runs there.
+    pub(crate) fn cgroup(&self) -> &str {
+        &self.cgroup
     }
 
     /// The namespace's first process and all it started live in the namespaces of this process.
