@@ -148,6 +148,15 @@ async fn what_is_left_out_keeps_its_value_and_is_told_once() {
         told[0].contains("placement.zone") && told[1].contains("access.allowed_cidrs"),
         "{told:#?}"
     );
+    let titles: Vec<_> = plan
+        .diagnostics
+        .iter()
+        .map(|told| told.summary.as_str())
+        .collect();
+    assert_eq!(
+        titles,
+        ["placement", "access"].map(|block| format!("The proxy keeps {block} that is not given any more"))
+    );
     assert_eq!(core.text("a", "uid"), uid);
     let again = core.plan("a", proxy("a", [])).await.expect("a plan");
     assert_eq!(again.action, Action::NoOp);

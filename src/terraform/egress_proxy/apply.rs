@@ -145,7 +145,7 @@ fn prepare<'s>(
     {
         session.open(&name)?;
     }
-    let before = planned.clone();
+    let promised = planned.get(UID).as_str().map(str::to_owned);
     let resolution = plan::complete(planned, config, &given, session)?;
     let Some(resolution) = resolution else {
         return Err(Diagnostic::error("The proxy cannot be created yet")
@@ -154,7 +154,7 @@ fn prepare<'s>(
     };
     let spec_sha256 = resolution.resolved.facts.sha256();
     let uid = Uid::of(&resolution.key, &spec_sha256);
-    if let Some(promised) = before.get(UID).as_str()
+    if let Some(promised) = promised
         && promised != uid.to_string()
     {
         return Err(Diagnostic::error("The plan is out of date")

@@ -48,7 +48,11 @@ pub(super) fn warn_of_kept(prior: &Value, config: &Value, current: &Facts, diagn
             .map(|name| path.attribute(**name).to_string())
             .collect();
         diagnostics.push(
-            Diagnostic::warning("The proxy keeps what is not given any more")
+            // The CLIs show only the first of the warnings with one title.
+            Diagnostic::warning(format!(
+                "The proxy keeps {} that is not given any more",
+                if block.is_empty() { CLOUD_INIT } else { block }
+            ))
                 .detail(format!(
                     "{} cannot be taken from a proxy that exists, and leaving it out asks for no other value. To have a proxy without it, replace this one (with -replace).",
                     names.join(", ")
