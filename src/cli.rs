@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
 
 use crate::config::{Config, Environment};
 use crate::contract::observe::Meter;
@@ -241,10 +243,16 @@ async fn observed<T>(work: impl AsyncFnOnce(Arc<dyn Meter>) -> T) -> T {
     let log = Hclog::new(PROVIDER_NAME, std::io::stderr).with_ids(SpanIds::fields);
     // Nobody else in this process installs a subscriber; without one there is nothing to see, and
     // the work is done all the same.
-    let telemetry = Telemetry::install(log.with_filter(log::filter(PROVIDER_NAME))).unwrap_or_default();
+    let log = log.with_filter(discreet(log::filter(PROVIDER_NAME)));
+    let telemetry = Telemetry::install(log).unwrap_or_default();
     let output = work(telemetry.meter()).await;
     telemetry.flush().await;
     output
+}
+
+/// Without what a backend's client logs by itself: it quotes whole answers, and one may hold a secret.
+fn discreet(filter: Targets) -> Targets {
+    filter.with_targets(["kube_client", "kube_core"].map(|target| (target, LevelFilter::OFF)))
 }
 
 /// What a person is told who starts the binary by hand.
@@ -304,6 +312,16 @@ mod tests {
             let text = error.to_string();
             assert_eq!(text.contains("--output"), told.is_some(), "{text}");
             assert!(told.is_none_or(|told| text.contains(told)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_quotes_whole_answers_is_not_heard() {
+        let everything = discreet(Targets::new().with_default(LevelFilter::TRACE));
+        let error = tracing::Level::ERROR;
+        assert!(everything.would_enable("egress::backend::kubernetes", &error));
+        for target in ["kube_client::client", "kube_core::response"] {
+            assert!(!everything.would_enable(target, &error), "{target}");
         }
     }
 

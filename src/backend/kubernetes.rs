@@ -7,8 +7,16 @@ mod access;
 mod classify;
 mod config;
 mod connect;
+mod credentials;
+mod dial;
+mod exec;
 mod health;
+mod kubeconfig;
+mod material;
+mod proxy;
 mod quantity;
+#[cfg(test)]
+mod testing;
 
 pub use access::{GivenAccess, GivenExec, Impersonate};
 pub use config::{ConfigProblem, DEFAULT_IMAGE, Given, KubernetesConfig};

@@ -10,6 +10,12 @@ use std::path::{Path, PathBuf};
 use super::config::ConfigProblem;
 use crate::contract::Secret;
 
+mod given;
+mod url;
+
+pub use given::{GivenAccess, GivenExec, Impersonate};
+pub(super) use url::{proxy, server, server_name};
+
 /// Where the variable `KUBECONFIG` and a list in `kubeconfig` separate their paths.
 #[cfg(unix)]
 const SEPARATOR: char = ':';
@@ -19,73 +25,6 @@ const SEPARATOR: char = ';';
 const HOME_KUBECONFIG: &str = ".kube/config";
 /// What a Pod finds of its service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
-/// The arguments as they were written: what was left out, or is not known yet, is `None`.
-#[derive(Clone, Debug, Default)]
-pub struct GivenAccess {
-    /// Whether some argument is not known yet, so that nothing can be said of what is missing.
-    pub partly_unknown: bool,
-    /// One path, or several separated as in `KUBECONFIG`.
-    pub kubeconfig: Option<String>,
-    /// The context of the kubeconfig.
-    pub context: Option<String>,
-    /// Whether this runs in a Pod of the cluster.
-    pub in_cluster: Option<bool>,
-    /// The URL of the API server.
-    pub host: Option<String>,
-    /// A bearer token.
-    pub token: Option<Secret>,
-    /// A file with one.
-    pub token_file: Option<String>,
-    /// The authority's certificates, PEM.
-    pub ca_certificate: Option<String>,
-    /// A file with them.
-    pub ca_file: Option<String>,
-    /// The client's certificates, PEM.
-    pub client_certificate: Option<String>,
-    /// A file with them.
-    pub client_certificate_file: Option<String>,
-    /// Their key, PEM.
-    pub client_key: Option<Secret>,
-    /// A file with it.
-    pub client_key_file: Option<String>,
-    /// A program that gives credentials.
-    pub exec: Option<GivenExec>,
-    /// Whom to act as.
-    pub impersonate: Option<Impersonate>,
-    /// The proxy to the API server.
-    pub proxy_url: Option<Secret>,
-    /// The name in the API server's certificate.
-    pub tls_server_name: Option<String>,
-    /// Whether to accept any certificate.
-    pub insecure: Option<bool>,
-}
-
-/// The block `exec` as it was written.
-#[derive(Clone, Debug, Default)]
-pub struct GivenExec {
-    /// The version of the API it speaks.
-    pub api_version: Option<String>,
-    /// The program.
-    pub command: Option<String>,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// What its environment has beside ours.
-    pub env: BTreeMap<String, Secret>,
-}
-
-/// Whom the API server shall take us for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Impersonate {
-    /// The user.
-    pub user: Option<String>,
-    /// The user's uid.
-    pub uid: Option<String>,
-    /// The user's groups.
-    pub groups: Vec<String>,
-    /// What else is known of the user.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
 
 /// Something given as it is, or as the file that holds it.
 #[derive(Clone, Debug)]
@@ -222,7 +161,7 @@ pub(super) fn validate(
     };
 
     if !given.partly_unknown {
-        for (argument, message) in contradictions(&given) {
+        for (argument, message) in given::contradictions(&given) {
             refuse(argument, message);
         }
     }
@@ -364,107 +303,6 @@ pub(super) fn validate(
     })
 }
 
-/// Arguments that cannot stand beside each other, or that want for another.
-fn contradictions(given: &GivenAccess) -> Vec<(&'static str, String)> {
-    let mut found = Vec::new();
-    let in_cluster = given.in_cluster == Some(true);
-    let ways: Vec<_> = [
-        ("kubeconfig", given.kubeconfig.is_some()),
-        ("in_cluster", in_cluster),
-        ("host", given.host.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(name, is_given)| is_given.then_some(name))
-    .collect();
-    if let [first, rest @ ..] = ways.as_slice() {
-        for other in rest {
-            found.push((
-                *other,
-                format!("{first} and {other} are two ways to the API server: leave one of them out"),
-            ));
-        }
-    }
-    if given.context.is_some() && (in_cluster || given.host.is_some()) {
-        found.push((
-            "context",
-            "only a kubeconfig has contexts: leave it out, or name a kubeconfig".to_owned(),
-        ));
-    }
-    for (argument, is_given) in [
-        ("token", given.token.is_some()),
-        ("token_file", given.token_file.is_some()),
-        ("ca_certificate", given.ca_certificate.is_some()),
-        ("ca_file", given.ca_file.is_some()),
-        ("client_certificate", given.client_certificate.is_some()),
-        ("client_certificate_file", given.client_certificate_file.is_some()),
-        ("client_key", given.client_key.is_some()),
-        ("client_key_file", given.client_key_file.is_some()),
-        ("exec", given.exec.is_some()),
-    ] {
-        if is_given && given.host.is_none() {
-            found.push((
-                argument,
-                format!("{argument} belongs to host, which is not given: name the API server's URL there, or leave {argument} out"),
-            ));
-        }
-    }
-    for (one, other, both) in [
-        (
-            "token",
-            "token_file",
-            given.token.is_some() && given.token_file.is_some(),
-        ),
-        (
-            "ca_certificate",
-            "ca_file",
-            given.ca_certificate.is_some() && given.ca_file.is_some(),
-        ),
-        (
-            "client_certificate",
-            "client_certificate_file",
-            given.client_certificate.is_some() && given.client_certificate_file.is_some(),
-        ),
-        (
-            "client_key",
-            "client_key_file",
-            given.client_key.is_some() && given.client_key_file.is_some(),
-        ),
-        (
-            "exec",
-            "token or token_file",
-            given.exec.is_some() && (given.token.is_some() || given.token_file.is_some()),
-        ),
-        (
-            "insecure",
-            "ca_certificate or ca_file",
-            given.insecure == Some(true) && (given.ca_certificate.is_some() || given.ca_file.is_some()),
-        ),
-    ] {
-        if both {
-            found.push((
-                one,
-                format!("{one} and {other} are both given: leave one of them out"),
-            ));
-        }
-    }
-    let certificate = given.client_certificate.is_some() || given.client_certificate_file.is_some();
-    let key = given.client_key.is_some() || given.client_key_file.is_some();
-    if certificate && !key {
-        found.push((
-            "client_certificate",
-            "a client certificate needs its key: set client_key or client_key_file".to_owned(),
-        ));
-    }
-    if key && !certificate {
-        found.push((
-            "client_key",
-            "a client key needs its certificate: set client_certificate or client_certificate_file"
-                .to_owned(),
-        ));
-    }
-    found
-}
-
 /// A path with the home directory filled in; `None` where that is not known.
 pub(super) fn expanded(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     match text.strip_prefix("~/") {
@@ -526,56 +364,5 @@ fn check_impersonation(given: &Impersonate, partly_unknown: bool) -> Result<(), 
     Ok(())
 }
 
-/// The URL of an API server: scheme, host, perhaps a port and a path.
-pub(super) fn server(text: &str) -> Result<http::Uri, String> {
-    let example = "such as https://10.0.0.1:6443";
-    if text.is_empty() {
-        return Err(format!("it is empty: write the API server's URL, {example}"));
-    }
-    if !text.contains("://") {
-        return Err(format!(
-            "{text:?} has no scheme: write https://{text}, unless the server speaks plain http"
-        ));
-    }
-    let uri: http::Uri = text
-        .parse()
-        .map_err(|_| format!("{text:?} is no URL, {example}"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
-        return Err(format!("{text:?} is neither https nor http, {example}"));
-    }
-    // Not quoted: there is a password in it.
-    if uri
-        .authority()
-        .is_some_and(|authority| authority.as_str().contains('@'))
-    {
-        return Err("it holds a user name: credentials go into token, client_certificate or exec".to_owned());
-    }
-    if uri.host().is_none_or(str::is_empty) {
-        return Err(format!("{text:?} names no host, {example}"));
-    }
-    if uri.query().is_some() || text.contains('#') {
-        return Err(format!(
-            "{text:?} has a query or a fragment: end it after the path"
-        ));
-    }
-    Ok(uri)
-}
-
-/// The URL of a proxy. What is wrong with one is said without quoting it: it may hold a password.
-pub(super) fn proxy(text: &str) -> Result<http::Uri, String> {
-    let uri: http::Uri = text
-        .parse()
-        .map_err(|_| "it is no URL, such as http://proxy:3128 or socks5://proxy:1080".to_owned())?;
-    if !matches!(uri.scheme_str(), Some("http" | "https" | "socks5" | "socks5h")) {
-        return Err("its scheme is none of http, https, socks5 and socks5h".to_owned());
-    }
-    if uri.host().is_none_or(str::is_empty) {
-        return Err("it names no host".to_owned());
-    }
-    Ok(uri)
-}
-
-/// The name that a certificate is checked for.
-pub(super) fn server_name(text: &str) -> Option<rustls::pki_types::ServerName<'static>> {
-    rustls::pki_types::ServerName::try_from(text.to_owned()).ok()
-}
+#[cfg(test)]
+mod tests;

@@ -136,7 +136,7 @@ pub(super) fn classify(error: &kube::Error) -> Failure {
 /// What no answer means.
 fn by_transport(error: &(dyn StdError + 'static)) -> Failure {
     for cause in causes(error) {
-        if let Some(failure) = cause.downcast_ref::<CredentialFailure>() {
+        if let Some(failure) = cause.downcast_ref::<Classified>() {
             return failure.0.clone();
         }
         if let Some(failure) = cause.downcast_ref::<rustls::Error>() {
@@ -163,10 +163,10 @@ fn by_transport(error: &(dyn StdError + 'static)) -> Failure {
     }
 }
 
-/// A failure to get credentials ready while a request was being made.
+/// A failure whose meaning is known to whoever found it, on its way through a client.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .0.text)]
-pub(super) struct CredentialFailure(pub(super) Failure);
+pub(super) struct Classified(pub(super) Failure);
 
 /// An error and what caused it, through the I/O errors that hide their own cause.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
@@ -386,3 +386,6 @@ fn cut(text: &str) -> String {
         None => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;
