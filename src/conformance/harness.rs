@@ -11,7 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Broken;
-use crate::contract::{Backend, ErrorKind, Fact, Facts, NativeId, Operation, Specification, State};
+use crate::contract::{
+    Backend, ErrorKind, Fact, Facts, Namespace, NativeId, Operation, Specification, State,
+};
 
 /// A point of create or delete at which a control strikes: the stage itself does not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,6 +167,11 @@ pub trait Harness: Send + Sync {
     /// What cannot be staged, and why. A reason reads like "a process has no transient states".
     fn cannot(&self) -> &[(Ability, &'static str)];
 
+    /// The namespace that the cases work in.
+    fn namespace(&self) -> Namespace {
+        Namespace::default()
+    }
+
     /// Facts as a user would give them, which the backend can honour.
     fn facts(&self) -> Facts;
 
@@ -228,6 +235,10 @@ impl<H: Harness> Harness for Through<H> {
 
     fn cannot(&self) -> &[(Ability, &'static str)] {
         self.inner.cannot()
+    }
+
+    fn namespace(&self) -> Namespace {
+        self.inner.namespace()
     }
 
     fn facts(&self) -> Facts {

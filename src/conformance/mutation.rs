@@ -20,7 +20,7 @@ use super::{Ability, Broken, Control, Harness, Sighting};
 use crate::contract::memory::{Memory, PROFILE, Place};
 use crate::contract::{
     Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Error, Fact, Facts, Found, GetRequest,
-    HealthReason, ListFilter, Listing, Mark, NativeId, Problem, Profile, Resolved, Specification,
+    HealthReason, ListFilter, Listing, Mark, Namespace, NativeId, Problem, Profile, Resolved, Specification,
     TargetHealth,
 };
 
@@ -199,6 +199,10 @@ impl Harness for MutantHarness {
 
     fn cannot(&self) -> &[(Ability, &'static str)] {
         self.inner.cannot()
+    }
+
+    fn namespace(&self) -> Namespace {
+        self.inner.namespace()
     }
 
     fn facts(&self) -> Facts {

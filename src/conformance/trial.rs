@@ -15,7 +15,7 @@ use crate::contract::spec::{Secret, Secrets};
 use crate::contract::{
     Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Error, ErrorKind, Facts, Found,
     Freshness, GetRequest, Incarnation, Installation, Instance, InstanceKey, ListFilter, Listing, Mark,
-    Namespace, NativeId, NewInstance, Profile, Resolved, Resume, Specification, State,
+    NativeId, NewInstance, Profile, Resolved, Resume, Specification, State,
 };
 use crate::transport::call::{Interval, Limits, Look, Unfinished, poll};
 
@@ -114,7 +114,7 @@ impl<'a> Trial<'a> {
     pub(super) fn key(&self, name: &str) -> InstanceKey {
         InstanceKey {
             installation: self.installation(),
-            namespace: Namespace::default(),
+            namespace: self.harness.namespace(),
             name: format!("t{}-{name}", self.tag)
                 .parse()
                 .unwrap_or_else(|invalid| unreachable!("letters, digits, a dash: {invalid}")),

@@ -178,14 +178,6 @@ impl Connection {
         })
     }
 
-    /// The client, for what takes longer than one call.
-    ///
-    /// # Errors
-    /// Permanent where credentials are missing or cannot be used.
-    pub(super) async fn client(&self) -> Result<Client, Error> {
-        Ok(self.session().await?.client)
-    }
-
     /// What stands behind the backend's name. Reads credentials and sends nothing.
     ///
     /// # Errors

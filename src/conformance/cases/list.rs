@@ -59,14 +59,13 @@ pub(super) async fn list_hides_other_installations(trial: &Trial<'_>) -> Verdict
 
 pub(super) async fn list_keeps_to_the_namespace(trial: &Trial<'_>) -> Verdict {
     let instance = trial.created(&trial.wanted("a")?).await?;
-    for (namespace, expected) in [("default", 1), ("elsewhere", 0)] {
+    let elsewhere = "elsewhere"
+        .parse()
+        .map_err(|invalid| Broken(format!("{invalid}")))?;
+    for (namespace, expected) in [(trial.harness().namespace(), 1), (elsewhere, 0)] {
         let filter = ListFilter {
             installation: trial.installation(),
-            namespace: Some(
-                namespace
-                    .parse()
-                    .map_err(|invalid| Broken(format!("{invalid}")))?,
-            ),
+            namespace: Some(namespace.clone()),
         };
         let listing = trial.backend().list_by_tag(&filter).await?;
         let found = ids(&listing).into_iter().filter(|id| **id == instance.id).count();
