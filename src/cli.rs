@@ -3,9 +3,16 @@
 //! Must not decide anything that Terraform's side decides too. Invariants: stdout carries results
 //! alone, everything said beside them goes to stderr; the exit codes are those of [`Exit`].
 
+mod adopt;
+mod gc;
+mod hcl;
 mod health;
+mod import_by_tag;
 mod profiles;
 mod schema_json;
+mod states;
+mod table;
+mod work;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -65,6 +72,12 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// List what carries the installation's mark and is in no given state
+    ImportByTag(import_by_tag::ImportByTag),
+    /// Collect what carries the installation's mark and is in no given state
+    Gc(gc::Gc),
+    /// Write the installation's mark on one instance that carries none, or another one's
+    Adopt(Box<adopt::Adopt>),
     /// Ask every backend whether it can be used (exit code 2: one cannot)
     Health {
         #[command(flatten)]
@@ -271,6 +284,9 @@ fn about() -> String {
 
 fn execute(command: Command, streams: &mut Streams<'_>) -> Exit {
     match command {
+        Command::ImportByTag(arguments) => import_by_tag::run(&arguments, streams),
+        Command::Gc(arguments) => gc::run(&arguments, streams),
+        Command::Adopt(arguments) => adopt::run(&arguments, streams),
         Command::Health { configured, output } => health::run(&configured, output, streams),
         Command::Schema => {
             streams.print(&schema_json::document());

@@ -21,7 +21,7 @@ pub mod provider;
 pub mod schema;
 mod server;
 mod service;
-mod signals;
+pub(crate) mod signals;
 mod tls;
 pub mod types;
 pub mod value;

@@ -4,6 +4,7 @@
 //! documentation derive from [`kinds`]. A new kind is one module here, above its own folder under
 //! `backend/`. Invariant: every backend that leaves this module is behind all of its decorators.
 
+mod kubernetes;
 mod local;
 #[cfg(feature = "testing")]
 mod memory;
@@ -24,6 +25,7 @@ pub fn kinds() -> &'static [&'static Kind] {
 }
 
 static KINDS: &[&Kind] = &[
+    &kubernetes::KIND,
     &local::KIND,
     #[cfg(feature = "testing")]
     &memory::KIND,

@@ -22,6 +22,7 @@
 pub mod cloud_init;
 mod conf;
 mod domain;
+pub mod evidence;
 pub mod password;
 mod policy;
 pub mod release;

@@ -6,12 +6,17 @@
 //! functions, so that a plan and its apply agree.
 
 pub mod egress_proxy;
-mod failure;
+pub(crate) mod failure;
+pub(crate) mod gc;
+mod gc_action;
 mod lifecycle;
+pub(crate) mod listing;
+pub(crate) mod orphans;
 pub mod provider;
 mod provider_health;
 mod proxies;
-mod session;
-mod timeouts;
+mod proxy_list;
+pub(crate) mod session;
+pub(crate) mod timeouts;
 
 pub use provider::EgressProvider;

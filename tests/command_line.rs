@@ -1,6 +1,9 @@
 //! The binary's own commands, run as a person runs them: exit codes, and what goes to which stream.
 #![cfg(feature = "testing")]
 
+#[path = "command_line/orphans.rs"]
+mod orphans;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -86,7 +89,15 @@ fn a_mistake_is_told_on_stderr_and_help_is_an_answer() {
         .ends_with(1)
         .complains(&["xml", "json"]);
     let help = run(&["--help"]).ends_with(0).answers();
-    for command in ["health", "schema", "profiles", "version"] {
+    for command in [
+        "import-by-tag",
+        "gc",
+        "adopt",
+        "health",
+        "schema",
+        "profiles",
+        "version",
+    ] {
         assert!(help.stdout.contains(command), "{help:#?}");
     }
 }

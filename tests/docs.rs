@@ -273,7 +273,7 @@ fn generated(marker: &str, schema: &Value) -> Option<String> {
                 .extension()
                 .and_then(|extension| extension.to_str())
             {
-                Some("tf") => "terraform",
+                Some("tf" | "hcl") => "terraform",
                 Some("yaml") => "yaml",
                 Some("sh") => "sh",
                 other => panic!("{path}: no language is known for {other:?}"),
@@ -285,6 +285,8 @@ fn generated(marker: &str, schema: &Value) -> Option<String> {
                 ["provider"] => &schema["provider"],
                 ["resource", name] => &schema["resource_schemas"][name],
                 ["data-source", name] => &schema["data_source_schemas"][name],
+                ["list-resource", name] => &schema["list_resource_schemas"][name],
+                ["action", name] => &schema["action_schemas"][name],
                 _ => panic!("no schema is called {marker:?}"),
             };
             assert!(schema.is_object(), "the provider has no {marker:?}");
@@ -348,6 +350,8 @@ fn everything_has_its_page_and_its_example() {
     for (schemas, folder, marker) in [
         ("resource_schemas", "resources", "resource"),
         ("data_source_schemas", "data-sources", "data-source"),
+        ("list_resource_schemas", "list-resources", "list-resource"),
+        ("action_schemas", "actions", "action"),
     ] {
         let mut expected: Vec<String> = Vec::new();
         for name in object(&schema[schemas]).keys() {
@@ -365,7 +369,10 @@ fn everything_has_its_page_and_its_example() {
                 .join("examples")
                 .join(folder)
                 .join(name)
-                .join(format!("{marker}.tf"));
+                .join(match marker {
+                    "list-resource" => "list-resource.tfquery.hcl".to_owned(),
+                    marker => format!("{marker}.tf"),
+                });
             assert!(example.exists(), "{} is missing", example.display());
         }
         let mut found = Vec::new();
@@ -408,7 +415,7 @@ fn what_is_inside_of_an_object_is_explained() {
 #[test]
 fn every_page_suits_the_registry() {
     let mut found = Vec::new();
-    for folder in ["resources", "data-sources", "guides"] {
+    for folder in ["resources", "data-sources", "list-resources", "actions", "guides"] {
         pages(&root().join("docs").join(folder), &mut found);
     }
     found.push(root().join("docs/index.md"));

@@ -5,6 +5,7 @@
 //! is theirs; every write names the object it was decided on.
 
 mod access;
+mod adopt;
 mod classify;
 mod cluster;
 mod config;
@@ -40,8 +41,9 @@ use crate::contract::profile::{
     ProvisioningState, Quota, ReachableFrom, Readiness, SecondaryResources, Timeouts,
 };
 use crate::contract::{
-    Accepted, Backend, BackendName, CreateRequest, Created, DeleteRequest, Deleted, Error, Found, GetRequest,
-    ListFilter, Listing, Problem, Profile, Resolved, Specification, State, TargetHealth,
+    self, Accepted, AdoptRequest, Backend, BackendName, CreateRequest, Created, DeleteRequest, Deleted,
+    Error, Found, GetRequest, ListFilter, Listing, Problem, Profile, Resolved, Specification, State,
+    TargetHealth,
 };
 use cluster::Cluster;
 
@@ -129,6 +131,10 @@ impl Backend for Kubernetes {
 
     async fn list_by_tag(&self, filter: &ListFilter) -> Result<Listing, Error> {
         self.cluster.list(filter).await
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<contract::Adoption, Error> {
+        self.cluster.adopt_by_hand(request).await
     }
 
     async fn check(&self) -> Vec<TargetHealth> {

@@ -11,6 +11,8 @@ mod resolve;
 #[cfg(target_os = "linux")]
 mod account;
 #[cfg(target_os = "linux")]
+mod adopt;
+#[cfg(target_os = "linux")]
 mod classify;
 #[cfg(target_os = "linux")]
 mod create;
@@ -47,13 +49,14 @@ mod store;
 use async_trait::async_trait;
 
 use crate::contract::profile::{
-    Adoption, AsyncOps, BackendTest, ChildSpans, ClientKind, CreateReturn, CreatedAt, Credentials,
-    DeleteReturn, EgressIp, GcMark, IpSource, ListPartial, Logging, NotFoundBy, PrimaryKey,
-    ProvisioningState, Quota, ReachableFrom, Readiness, SecondaryResources, Timeouts,
+    self, AsyncOps, BackendTest, ChildSpans, ClientKind, CreateReturn, CreatedAt, Credentials, DeleteReturn,
+    EgressIp, GcMark, IpSource, ListPartial, Logging, NotFoundBy, PrimaryKey, ProvisioningState, Quota,
+    ReachableFrom, Readiness, SecondaryResources, Timeouts,
 };
 use crate::contract::{
-    Accepted, Backend, BackendName, CreateRequest, Created, DeleteRequest, Deleted, Error, Found, GetRequest,
-    ListFilter, Listing, Problem, Profile, Resolved, Specification, State, TargetHealth,
+    Accepted, AdoptRequest, Adoption, Backend, BackendName, CreateRequest, Created, DeleteRequest, Deleted,
+    Error, Found, GetRequest, ListFilter, Listing, Problem, Profile, Resolved, Specification, State,
+    TargetHealth,
 };
 use machine::Machine;
 
@@ -84,7 +87,7 @@ pub const PROFILE: Profile = Profile {
     logging: Logging::Tiered,
     child_spans: ChildSpans::SpanDecorator,
     backend_test: BackendTest::Real,
-    adoption: Adoption::Guarded,
+    adoption: profile::Adoption::Guarded,
     egress_ip: EgressIp::HostRoute,
     reachable_from: ReachableFrom::ThisMachine,
 };
@@ -128,6 +131,10 @@ impl Backend for Local {
 
     async fn delete(&self, request: &DeleteRequest) -> Result<Deleted, Error> {
         self.machine.remove(request).await
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<Adoption, Error> {
+        self.machine.adopt_by_hand(request).await
     }
 
     async fn list_by_tag(&self, filter: &ListFilter) -> Result<Listing, Error> {

@@ -55,11 +55,28 @@ pub(super) fn document() -> String {
         .iter()
         .map(|(name, source)| (name.clone(), schema_json(&source.schema())))
         .collect();
+    let lists: Map<_, _> = provider
+        .list_resources()
+        .iter()
+        .map(|(name, list)| (name.clone(), schema_json(&list.schema())))
+        .collect();
+    let actions: Map<_, _> = provider
+        .actions()
+        .iter()
+        .map(|(name, action)| {
+            (
+                name.clone(),
+                json!({ "block": block_json(&action.schema().block) }),
+            )
+        })
+        .collect();
     let schemas = json!({
         "provider": schema_json(&provider.schema()),
         "resource_schemas": resources,
         "data_source_schemas": data_sources,
         "resource_identity_schemas": identities,
+        "list_resource_schemas": lists,
+        "action_schemas": actions,
     });
     let address = format!("registry.terraform.io/{SOURCE_ADDRESS}");
     format!(

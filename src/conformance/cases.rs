@@ -4,6 +4,7 @@
 //! tests, the mutations and the documentation are checked against it.
 
 mod adopt;
+mod by_hand;
 mod create;
 mod delete;
 mod errors;
@@ -156,6 +157,20 @@ cases! { ($)
     delete::delete_of_what_does_not_answer_fails needs [Unreachable], "What does not answer is not gone.";
     delete::delete_cut_off_is_finished_by_the_next needs [FailDelete], "A delete cut off halfway still finds the instance, and the next one finishes it.";
     delete::delete_takes_what_is_pending needs [FailCreate(Handover)], "What a create left pending is deleted like any other.";
+
+    by_hand::adopt_shows_without_writing needs [StripMark], "Asked for no write, adopt changes nothing.";
+    by_hand::adopt_makes_a_mark_of_its_own needs [StripMark], "The mark of what had none follows from the id, the owner and the facts, and is handed over.";
+    by_hand::adopt_guesses_nothing needs [StripMark], "A fact that the instance does not show is named as unknown, never guessed.";
+    by_hand::adopt_writes_what_is_stated needs [StripMark], "What the caller states of an instance is in its mark.";
+    by_hand::adopt_writes_what_it_showed needs [StripMark], "What was shown is there after the write, for get and for a listing.";
+    by_hand::adopt_leaves_the_instance_as_it_was needs [StripMark], "Adopt changes nothing of an instance but its mark.";
+    by_hand::adopt_repeated_is_success needs [StripMark], "Adopt repeated because its answer was lost is success.";
+    by_hand::adopt_writes_only_what_it_would_show needs [StripMark], "A mark that is not the one adopt would show now is Permanent and not written.";
+    by_hand::adopt_refuses_what_is_ours needs [], "What carries our mark already is Permanent, with `import` as the way out.";
+    by_hand::adopt_refuses_another_installation needs [], "Another installation's instance is Permanent, names it, and is not touched.";
+    by_hand::adopt_from_refuses_what_is_not_theirs needs [StripMark], "An instance that is not the named installation's is Permanent and is not touched.";
+    by_hand::adopt_of_another_installations_keeps_all_but_the_owner needs [], "Re-marked, an instance keeps incarnation, facts and labels.";
+    by_hand::adopt_of_nothing_is_not_found needs [], "Where there is nothing, there is nothing to adopt.";
 
     list::list_finds_what_was_created needs [], "A listing holds every instance of the installation.";
     list::list_agrees_with_get needs [], "A listing says of an instance what get says, since reads share it.";

@@ -4,6 +4,7 @@
 //! It must not be used for anything else. Invariant: [`MUTATIONS`] names every case once, and a test
 //! shows that each mutation fails its case and no other.
 
+mod by_hand;
 mod create;
 mod delete;
 mod get;
@@ -19,9 +20,9 @@ use super::memory::MemoryHarness;
 use super::{Ability, Broken, Control, Harness, Sighting};
 use crate::contract::memory::{Memory, PROFILE, Place};
 use crate::contract::{
-    Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Error, Fact, Facts, Found, GetRequest,
-    HealthReason, ListFilter, Listing, Mark, Namespace, NativeId, Problem, Profile, Resolved, Specification,
-    TargetHealth,
+    Accepted, AdoptRequest, Adoption, Backend, CreateRequest, Created, DeleteRequest, Deleted, Error, Fact,
+    Facts, Found, GetRequest, HealthReason, ListFilter, Listing, Mark, Namespace, NativeId, Problem, Profile,
+    Resolved, Specification, TargetHealth,
 };
 
 /// A way to be wrong: the case that finds it, and what is wrong.
@@ -136,6 +137,10 @@ impl Backend for Mutant {
 
     async fn delete(&self, request: &DeleteRequest) -> Result<Deleted, Error> {
         self.delete_wrongly(request).await
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<Adoption, Error> {
+        self.adopt_wrongly(request).await
     }
 
     async fn list_by_tag(&self, filter: &ListFilter) -> Result<Listing, Error> {
@@ -326,6 +331,19 @@ mutations! {
     delete_of_what_does_not_answer_fails: "what does not answer is gone";
     delete_cut_off_is_finished_by_the_next: "delete takes the mark first";
     delete_takes_what_is_pending: "delete spares what is pending";
+    adopt_shows_without_writing: "showing a mark writes it";
+    adopt_makes_a_mark_of_its_own: "the mark of what had none is pending";
+    adopt_guesses_nothing: "one unknown fact is not named";
+    adopt_writes_what_is_stated: "stated clients are not written";
+    adopt_writes_what_it_showed: "another mark is written than was shown";
+    adopt_leaves_the_instance_as_it_was: "what is adopted is stopped";
+    adopt_repeated_is_success: "a repeated write is refused";
+    adopt_writes_only_what_it_would_show: "any mark is written";
+    adopt_refuses_what_is_ours: "what is ours is refused without a way out";
+    adopt_refuses_another_installation: "another installation's instance is taken unasked";
+    adopt_from_refuses_what_is_not_theirs: "what has no mark is taken as the named installation's";
+    adopt_of_another_installations_keeps_all_but_the_owner: "what is re-marked gets a new incarnation";
+    adopt_of_nothing_is_not_found: "that there is nothing is a refusal";
     list_finds_what_was_created: "a listing has one instance";
     list_agrees_with_get: "a listing gives another reason than get";
     list_hides_other_installations: "a listing has every installation's instances";

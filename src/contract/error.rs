@@ -58,6 +58,8 @@ pub enum Operation {
     Get,
     /// [`Backend::delete`](super::Backend::delete).
     Delete,
+    /// [`Backend::adopt`](super::Backend::adopt).
+    Adopt,
     /// [`Backend::list_by_tag`](super::Backend::list_by_tag).
     ListByTag,
     /// [`Backend::check`](super::Backend::check).
@@ -73,6 +75,7 @@ impl Operation {
             Self::Resume => "resume",
             Self::Get => "get",
             Self::Delete => "delete",
+            Self::Adopt => "adopt",
             Self::ListByTag => "list_by_tag",
             Self::Check => "check",
         }

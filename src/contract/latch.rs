@@ -13,8 +13,8 @@ use super::error::{Error, ErrorKind};
 use super::model::{ListFilter, Listing, NativeId, TargetHealth};
 use super::profile::Profile;
 use super::{
-    Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found, GetRequest, Problem, Resolved,
-    Specification,
+    Accepted, AdoptRequest, Adoption, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found,
+    GetRequest, Problem, Resolved, Specification,
 };
 
 /// A cause that was reported in full.
@@ -132,6 +132,14 @@ impl Backend for Latch {
         self.ask(request.id.as_str())?;
         self.inner
             .delete(request)
+            .await
+            .map_err(|error| self.remember(error))
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<Adoption, Error> {
+        self.ask(request.id.as_str())?;
+        self.inner
+            .adopt(request)
             .await
             .map_err(|error| self.remember(error))
     }

@@ -4,6 +4,7 @@
 //! It must not know the conformance suite. Invariant: it keeps every rule for every profile it is
 //! given; what goes wrong does so because the world holds a [`Fault`].
 
+mod adopt;
 mod create;
 mod delete;
 mod lookup;
@@ -24,8 +25,8 @@ use super::mark::Mark;
 use super::model::{HealthReason, Instance, InstanceId, ListFilter, Listing, NativeId, State, TargetHealth};
 use super::profile::{CreatedAt, EgressIp, Profile, SecondaryResources};
 use super::{
-    Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found, GetRequest, Problem, Resolved,
-    Specification, refusal,
+    Accepted, AdoptRequest, Adoption, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found,
+    GetRequest, Problem, Resolved, Specification, refusal,
 };
 use store::Store;
 
@@ -270,6 +271,10 @@ impl Backend for Memory {
 
     async fn delete(&self, request: &DeleteRequest) -> Result<Deleted, Error> {
         self.remove(request).await
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<Adoption, Error> {
+        self.take_over(request).await
     }
 
     async fn list_by_tag(&self, filter: &ListFilter) -> Result<Listing, Error> {

@@ -17,8 +17,8 @@ use super::error::{Error, ErrorKind, Operation};
 use super::model::{BackendName, ListFilter, Listing, TargetHealth};
 use super::profile::Profile;
 use super::{
-    Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found, GetRequest, Problem, Resolved,
-    Specification,
+    Accepted, AdoptRequest, Adoption, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found,
+    GetRequest, Problem, Resolved, Specification,
 };
 
 /// How an operation ended.
@@ -302,6 +302,18 @@ impl Backend for Observed {
             Ok(deleted)
         };
         self.observe(Operation::Delete, span, work).await
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<Adoption, Error> {
+        let span = operation_span!("provider.adopt");
+        span.record("installation", request.installation.as_str());
+        span.record("id", request.id.as_str());
+        let work = async {
+            let adoption = self.inner.adopt(request).await?;
+            tracing::trace!(written = request.write.is_some(), unknown = ?adoption.unknown, "adopt ends");
+            Ok(adoption)
+        };
+        self.observe(Operation::Adopt, span, work).await
     }
 
     async fn list_by_tag(&self, filter: &ListFilter) -> Result<Listing, Error> {

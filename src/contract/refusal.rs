@@ -7,7 +7,7 @@ use super::disagreement::{disagreements, lines};
 use super::error::Error;
 use super::mark::Mark;
 use super::model::{Incarnation, Installation, InstanceId, NativeId, Target};
-use super::spec::Facts;
+use super::spec::{Fact, Facts};
 
 /// A second create of what some state already holds.
 #[must_use]
@@ -175,4 +175,49 @@ pub fn vanished(id: &InstanceId, incarnation: Incarnation) -> Error {
 #[must_use]
 pub fn leaving(id: &InstanceId) -> Error {
     Error::transient(format!("\"{id}\" is still being deleted."))
+}
+
+/// An adoption of what carries our own mark.
+#[must_use]
+pub fn ours_already(id: &InstanceId, mark: &Mark) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" carries the mark of the installation \"{}\" already: there is nothing to adopt. If no \
+         state holds it, import it with `terraform import`, or with what \
+         `terraform-provider-egress import-by-tag` prints.",
+        mark.key.installation
+    ))
+}
+
+/// An adoption from an installation of what carries no mark.
+#[must_use]
+pub fn nobodys(id: &InstanceId, from: &Installation) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" carries no mark, not even that of the installation \"{from}\": leave \
+         `--from-installation` out if it is to be managed here all the same."
+    ))
+}
+
+/// An adoption that states what the instance itself shows to be otherwise.
+#[must_use]
+pub fn contradicted(id: &InstanceId, facts: &[Fact]) -> Error {
+    let facts: Vec<_> = facts.iter().map(|fact| fact.as_str()).collect();
+    Error::permanent(format!(
+        "\"{id}\" itself shows another {} than was stated: leave that out.",
+        facts.join(", ")
+    ))
+}
+
+/// An adoption whose preview is out of date.
+#[must_use]
+pub fn shown_before(id: &InstanceId) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" changed since it was shown what would be written on it. Nothing was done; run \
+         `adopt` again."
+    ))
+}
+
+/// An adoption of something that this provider could not have made, whose facts nobody can tell.
+#[must_use]
+pub fn not_adoptable(id: &InstanceId, why: &str) -> Error {
+    Error::permanent(format!("\"{id}\" cannot be adopted: {why}."))
 }

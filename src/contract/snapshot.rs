@@ -1,7 +1,7 @@
 //! The decorator through which all reads of one plan share one listing.
 //!
-//! It must not know a backend. Invariants: a listing answers a read only where no create, resume or
-//! delete through this decorator was under way at any moment between the listing's begin and the
+//! It must not know a backend. Invariants: a listing answers a read only where no create, resume,
+//! adoption or delete through this decorator was under way at any moment between the listing's begin and the
 //! answer; it answers only with an instance whose incarnation and installation are those asked for;
 //! everything else, absence above all, is asked for with a `get` of its own.
 
@@ -25,8 +25,8 @@ use super::error::{Error, ErrorKind};
 use super::model::{Installation, Instance, ListFilter, Listing, NativeId, TargetHealth};
 use super::profile::Profile;
 use super::{
-    Accepted, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found, Freshness, GetRequest, Problem,
-    Resolved, Specification,
+    Accepted, AdoptRequest, Adoption, Backend, CreateRequest, Created, DeleteRequest, Deleted, Found,
+    Freshness, GetRequest, Problem, Resolved, Specification,
 };
 
 /// How long a listing answers reads once it is complete.
@@ -296,6 +296,11 @@ impl Backend for Snapshot {
     async fn delete(&self, request: &DeleteRequest) -> Result<Deleted, Error> {
         let _writing = self.writing();
         self.inner.delete(request).await
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<Adoption, Error> {
+        let _writing = request.write.is_some().then(|| self.writing());
+        self.inner.adopt(request).await
     }
 
     async fn list_by_tag(&self, filter: &ListFilter) -> Result<Listing, Error> {

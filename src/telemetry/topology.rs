@@ -22,9 +22,10 @@ use crate::contract::memory::{Fault, Step};
 use crate::contract::memory::{Memory, Settings, World, WorldHandle};
 use crate::contract::observe::{Measurement, Meter, Observed, Outcome};
 use crate::contract::{
-    Accepted, AdoptPolicy, Backend, CreateRequest, Created, DeleteRequest, Deleted, Error, ErrorKind, Facts,
-    Found, Freshness, GetRequest, Incarnation, Installation, InstanceKey, ListFilter, Listing, NewInstance,
-    Operation, Problem, Profile, Resolved, Secret, Secrets, Specification, TargetHealth, Uid,
+    Accepted, AdoptPolicy, AdoptRequest, Adoption, Backend, CreateRequest, Created, DeleteRequest, Deleted,
+    Error, ErrorKind, Facts, Found, Freshness, GetRequest, Incarnation, Installation, InstanceKey,
+    ListFilter, Listing, NewInstance, Operation, Problem, Profile, Resolved, Secret, Secrets, Specification,
+    TargetHealth, Uid,
 };
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -61,6 +62,13 @@ impl Backend for Calls {
         self.0
             .delete(request)
             .instrument(debug_span!("memory.Delete"))
+            .await
+    }
+
+    async fn adopt(&self, request: &AdoptRequest) -> Result<Adoption, Error> {
+        self.0
+            .adopt(request)
+            .instrument(debug_span!("memory.Adopt"))
             .await
     }
 

@@ -12,6 +12,7 @@ mod refresh;
 mod schema;
 mod validate;
 pub(crate) mod wait;
+pub(crate) mod written;
 
 use std::sync::{Arc, LazyLock};
 
@@ -56,7 +57,7 @@ impl EgressProxy {
 }
 
 /// The identity of the proxy in a state, as far as it is known.
-fn identity_of(state: &Value) -> Option<Value> {
+pub(crate) fn identity_of(state: &Value) -> Option<Value> {
     let id = state.get(ID);
     if id.is_unknown() {
         let backend = state.get(BACKEND).clone();

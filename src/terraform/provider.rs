@@ -8,14 +8,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 use async_trait::async_trait;
 
 use super::egress_proxy::{self, EgressProxy};
+use super::gc_action::{self, GcAction};
 use super::provider_health::ProviderHealth;
 use super::proxies::Proxies;
+use super::proxy_list::{self, ProxyList};
 use super::session::Session;
 use crate::config::{self, Config, Environment, Scrutiny};
 use crate::contract::observe::Meter;
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics};
 use crate::plugin::provider::{
-    Call, ConfigureRequest, DataSource, Named, Provider, Resource, ServerCapabilities,
+    Action, Call, ConfigureRequest, DataSource, ListResource, Named, Provider, Resource, ServerCapabilities,
 };
 use crate::plugin::schema::Schema;
 use crate::plugin::value::Value;
@@ -93,6 +95,16 @@ impl Provider for EgressProvider {
             ("egress_provider_health".to_owned(), health),
             ("egress_proxies".to_owned(), proxies),
         ])
+    }
+
+    fn list_resources(&self) -> Named<dyn ListResource> {
+        let list: Arc<dyn ListResource> = Arc::new(ProxyList::new(Arc::clone(&self.sessions)));
+        Named::from([(proxy_list::NAME.to_owned(), list)])
+    }
+
+    fn actions(&self) -> Named<dyn Action> {
+        let gc: Arc<dyn Action> = Arc::new(GcAction::new(Arc::clone(&self.sessions)));
+        Named::from([(gc_action::NAME.to_owned(), gc)])
     }
 
     async fn validate(&self, _call: &Call, config: Value) -> Diagnostics {

@@ -6,26 +6,21 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
 
 use super::egress_proxy::{instance_attributes, instance_value};
-use super::failure;
-use super::lifecycle::Ended;
+use super::listing::{self, Missing};
 use super::provider::Sessions;
 use super::provider_health::{asked, check_backend, failed};
-use super::session::Open;
-use crate::contract::{ListFilter, Listing, Namespace};
-use crate::plugin::diagnostics::{Diagnostic, Diagnostics, Path, sentence};
+use super::proxy_list::{check_namespace, told};
+use crate::contract::ListFilter;
+use crate::plugin::diagnostics::{Diagnostic, Diagnostics};
 use crate::plugin::provider::{Call, DataSource, ReadDataRequest, ReadDataResponse};
 use crate::plugin::schema::{Attribute, Block, Schema};
 use crate::plugin::types::Type;
 use crate::plugin::value::Value;
-use crate::transport::call::{Limits, retry};
 
 const BACKEND: &str = "backend";
 const NAMESPACE: &str = "namespace";
-/// The longest the listing of a backend may take: as long as a read.
-const BUDGET: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// The data source.
 #[derive(Debug)]
@@ -61,11 +56,11 @@ fn schema() -> Schema {
     )
 }
 
-fn unreadable(open: &Open, scope: &str, message: String) -> Value {
+fn unreadable(part: &Missing<'_>) -> Value {
     Value::object([
-        (BACKEND, Value::from(open.name.as_str())),
-        ("scope", scope.into()),
-        ("message", message.into()),
+        (BACKEND, Value::from(part.open.name.as_str())),
+        ("scope", part.scope().into()),
+        ("message", part.message.clone().into()),
     ])
 }
 
@@ -77,10 +72,7 @@ impl DataSource for Proxies {
 
     async fn validate(&self, _call: &Call, config: Value) -> Diagnostics {
         let mut problems = check_backend(&config);
-        if let Some(Err(error)) = config.get(NAMESPACE).as_str().map(str::parse::<Namespace>) {
-            let problem = Diagnostic::error("namespace cannot be used").detail(sentence(&error.to_string()));
-            problems.push(problem.at(Path::root().attribute(NAMESPACE)));
-        }
+        problems.extend(check_namespace(&config));
         problems
     }
 
@@ -102,56 +94,16 @@ impl DataSource for Proxies {
             installation,
             namespace: namespace.as_str().and_then(|name| name.parse().ok()),
         };
-        let listings = backends.iter().map(|open| {
-            let limits = Limits::new(BUDGET, call.token().clone());
-            let filter = &filter;
-            async move {
-                let listing = retry(&limits, || open.backend.list_by_tag(filter)).await;
-                (*open, listing.map_err(Ended::from))
-            }
-        });
-        let mut proxies = Vec::new();
-        let mut missing = Vec::new();
-        let mut problems = Diagnostics::new();
-        let listings = join_all(listings).await;
-        let whole_backends = listings.len();
-        let mut failures = 0;
-        for (open, listing) in listings {
-            match listing {
-                Ok(Listing {
-                    instances,
-                    unreadable: parts,
-                    ..
-                }) => {
-                    proxies.extend(
-                        instances
-                            .iter()
-                            .map(|instance| instance_value(instance, &open.name)),
-                    );
-                    missing.extend(
-                        parts
-                            .iter()
-                            .map(|part| unreadable(open, &part.scope, failure::chain(&part.error))),
-                    );
-                }
-                Err(ended) => {
-                    failures += 1;
-                    let why = match ended {
-                        Ended::Failed(error) | Ended::OutOfTime(Some(error)) => failure::chain(&error),
-                        Ended::OutOfTime(None) => "it did not answer in time".to_owned(),
-                        Ended::Stopped => "the listing was interrupted".to_owned(),
-                    };
-                    missing.push(unreadable(open, "everything", why.clone()));
-                    problems.push(
-                        Diagnostic::error(format!("Backend {:?} cannot be listed", open.name.as_str()))
-                            .detail(failure::sentence(&why)),
-                    );
-                }
-            }
+        let inventory = listing::of_all(&backends, &filter, call.token()).await;
+        if inventory.is_nothing(backends.len()) {
+            return failed(told(&inventory.missing));
         }
-        if failures > 0 && failures == whole_backends {
-            return failed(problems);
-        }
+        let mut proxies: Vec<_> = inventory
+            .instances
+            .iter()
+            .map(|seen| instance_value(&seen.instance, &seen.open.name))
+            .collect();
+        let missing: Vec<_> = inventory.missing.iter().map(unreadable).collect();
         let mut diagnostics = Diagnostics::new();
         if !missing.is_empty() {
             diagnostics.push(Diagnostic::warning("The listing of proxies is partial").detail(

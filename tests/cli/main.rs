@@ -13,8 +13,12 @@ mod examples;
 mod faults;
 mod health;
 mod import;
+#[path = "../kube_node/mod.rs"]
+mod kube_node;
+mod kubernetes;
 mod lifecycle;
 mod listing;
+mod orphans;
 mod plugin;
 mod proxying;
 mod quick;

@@ -79,7 +79,8 @@ pub(crate) fn cli(tool: &str, version: &str) -> Cli {
 /// Makes one test for each release of each function named: `on!(every: quick_pass)`.
 ///
 /// `every` is every release the README claims, `long` the oldest and newest of both tools and the
-/// first with write-only attributes, `identity` the first and newest with resource identity.
+/// first with write-only attributes, `identity` the first and newest with resource identity,
+/// `for_each` one of each tool that imports with `for_each`, `query` every one with lists and actions.
 macro_rules! on {
     (every: $($test:ident),+) => {
         on!(@ terraform_1_8_4 "terraform" "1.8.4" $($test)+);
@@ -108,6 +109,14 @@ macro_rules! on {
         on!(@ terraform_1_15_5 "terraform" "1.15.5" $($test)+);
         on!(@ tofu_1_8_11 "tofu" "1.8.11" $($test)+);
         on!(@ tofu_1_12_6 "tofu" "1.12.6" $($test)+);
+    };
+    (for_each: $($test:ident),+) => {
+        on!(@ terraform_1_11_4 "terraform" "1.11.4" $($test)+);
+        on!(@ tofu_1_12_6 "tofu" "1.12.6" $($test)+);
+    };
+    (query: $($test:ident),+) => {
+        on!(@ terraform_1_14_9 "terraform" "1.14.9" $($test)+);
+        on!(@ terraform_1_15_5 "terraform" "1.15.5" $($test)+);
     };
     (identity: $($test:ident),+) => {
         on!(@ terraform_1_12_2 "terraform" "1.12.2" $($test)+);

@@ -131,6 +131,25 @@ pub(super) struct Access {
     pub(super) surroundings: Surroundings,
 }
 
+impl Access {
+    /// The cluster, as far as that is known without reading anything.
+    pub(super) fn place(&self) -> String {
+        let within = |place: String, context: &Option<String>| match context {
+            Some(context) => format!("{place}, context {context:?}"),
+            None => place,
+        };
+        match &self.source {
+            Source::Kubeconfig { paths, context } => {
+                let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+                within(paths.join(", "), context)
+            }
+            Source::InCluster => "the cluster of this Pod".to_owned(),
+            Source::Host(host) => host.server.to_string().trim_end_matches('/').to_owned(),
+            Source::Usual { context } => within("the usual kubeconfig".to_owned(), context),
+        }
+    }
+}
+
 /// Checks the arguments; problems are added to `problems`, and `None` is returned with one at least.
 pub(super) fn validate(
     given: GivenAccess,

@@ -12,6 +12,8 @@ use super::access::{self, Access, GivenAccess};
 use super::quantity::Quantity;
 use crate::contract::Namespace;
 
+mod toleration;
+
 /// The image of a proxy's container where the configuration names none: Squid 6.6 on Ubuntu 24.04.
 pub const DEFAULT_IMAGE: &str = "docker.io/ubuntu/squid:6.6-24.04_edge";
 /// What a proxy's container asks for, where the configuration says nothing.
@@ -228,7 +230,7 @@ impl KubernetesConfig {
         }
         let mut tolerations = Vec::new();
         for text in &given.tolerations {
-            match toleration(text) {
+            match toleration::parse(text) {
                 Ok(toleration) => tolerations.push(toleration),
                 Err(message) => problems.push(ConfigProblem::new("tolerations", message)),
             }
@@ -252,6 +254,12 @@ impl KubernetesConfig {
             }
             _ => Err(problems),
         }
+    }
+
+    /// The cluster and the namespace, as far as they are known without reading anything.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}, namespace {}", self.access.place(), self.namespace)
     }
 
     /// The namespace of a proxy that names none.
@@ -415,37 +423,6 @@ fn resources(
     })
 }
 
-/// A taint as `kubectl taint` writes it: `key`, `key=value`, `key:effect`, `key=value:effect`.
-fn toleration(text: &str) -> Result<Toleration, String> {
-    let (taint, effect) = match text.rsplit_once(':') {
-        Some((taint, effect)) => (taint, Some(effect)),
-        None => (text, None),
-    };
-    let (key, value) = match taint.split_once('=') {
-        Some((key, value)) => (key, Some(value)),
-        None => (taint, None),
-    };
-    if key.is_empty() || key.chars().any(char::is_whitespace) {
-        return Err(format!(
-            "{text:?} names no taint: write key=value:effect, key:effect or key"
-        ));
-    }
-    if let Some(effect) = effect
-        && !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect)
-    {
-        return Err(format!(
-            "{text:?} has the effect {effect:?}, which is none of NoSchedule, PreferNoSchedule and NoExecute"
-        ));
-    }
-    Ok(Toleration {
-        key: Some(key.to_owned()),
-        operator: Some(if value.is_some() { "Equal" } else { "Exists" }.to_owned()),
-        value: value.map(str::to_owned),
-        effect: effect.map(str::to_owned),
-        toleration_seconds: None,
-    })
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -550,6 +527,14 @@ pub(super) mod tests {
         assert_eq!(found[0].0, "cpu_request");
         let low = configured(|given| given.cpu_limit = Some("20m".to_owned()));
         assert_eq!(low.resources.cpu_request, "20m");
+    }
+
+    #[test]
+    fn two_ways_of_writing_one_place_are_one() {
+        let with_slash = configured(|given| given.access.host = Some("https://127.0.0.1:6443/".to_owned()));
+        assert_eq!(config().place(), with_slash.place());
+        let elsewhere = configured(|given| given.namespace = Some("other".to_owned()));
+        assert_ne!(config().place(), elsewhere.place());
     }
 
     #[test]

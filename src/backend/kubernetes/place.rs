@@ -2,7 +2,7 @@
 //!
 //! It must not know what is there. Invariant: an id and a place are the same thing in two forms.
 
-use crate::contract::{InstanceKey, Namespace, NativeId, ProxyName};
+use crate::contract::{Installation, InstanceKey, Namespace, NativeId, ProxyName};
 
 /// The namespace and the name that a proxy's Pod, and its Service where it has one, share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,15 @@ impl Place {
     /// The id of the proxy here.
     pub(super) fn id(&self) -> &NativeId {
         &self.id
+    }
+
+    /// The key of the proxy here, under that owner.
+    pub(super) fn key(&self, installation: &Installation) -> InstanceKey {
+        InstanceKey {
+            installation: installation.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
     }
 
     /// The namespace of its objects.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::config::LocalConfig;
 use crate::contract::{
-    Accepted, BackendName, Created, DeleteRequest, Deleted, Error, Found, GetRequest, HealthReason,
-    ListFilter, Listing, NewInstance, Resume, TargetHealth,
+    Accepted, AdoptRequest, Adoption, BackendName, Created, DeleteRequest, Deleted, Error, Found, GetRequest,
+    HealthReason, ListFilter, Listing, NewInstance, Resume, TargetHealth,
 };
 
 /// This machine.
@@ -50,6 +50,10 @@ impl Machine {
     }
 
     pub(super) async fn remove(&self, _: &DeleteRequest) -> Result<Deleted, Error> {
+        Err(refused())
+    }
+
+    pub(super) async fn adopt_by_hand(&self, _: &AdoptRequest) -> Result<Adoption, Error> {
         Err(refused())
     }
 

@@ -173,6 +173,10 @@ impl Backend for Stepped {
         Ok(Deleted::Gone)
     }
 
+    async fn adopt(&self, _: &AdoptRequest) -> Result<Adoption, Error> {
+        unreachable!("the tests adopt nothing")
+    }
+
     async fn list_by_tag(&self, _: &ListFilter) -> Result<Listing, Error> {
         let mut listing = Listing::default();
         for key in KEYS {

@@ -72,7 +72,7 @@ fn parse(text: &str, part: Option<&str>, session: &Session) -> Result<InstanceId
 }
 
 /// An object of the schema in which nothing is set.
-fn empty() -> Value {
+pub(super) fn empty() -> Value {
     let block = schema::schema().block;
     let attributes = block
         .attributes

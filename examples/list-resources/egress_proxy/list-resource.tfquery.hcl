@@ -1,0 +1,3 @@
+list "egress_proxy" "all" {
+  provider = egress
+}
