@@ -146,8 +146,8 @@ enum TableOutput {
 
 /// Where results and remarks go.
 struct Streams<'a> {
-    out: &'a mut dyn Write,
-    err: &'a mut dyn Write,
+    out: &'a mut (dyn Write + Send),
+    err: &'a mut (dyn Write + Send),
 }
 
 impl Streams<'_> {

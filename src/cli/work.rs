@@ -92,7 +92,11 @@ pub(super) fn run(
 }
 
 /// Waits for work, and says so where it takes its time.
-pub(super) async fn patiently<T>(streams: &mut Streams<'_>, doing: &str, work: impl Future<Output = T>) -> T {
+pub(super) async fn patiently<T: Send>(
+    streams: &mut Streams<'_>,
+    doing: &str,
+    work: impl Future<Output = T> + Send,
+) -> T {
     let mut work = Box::pin(work);
     match within(PATIENCE, doing, &mut work).await {
         Ok(output) => output,
@@ -105,7 +109,10 @@ pub(super) async fn patiently<T>(streams: &mut Streams<'_>, doing: &str, work: i
 
 /// Does work until it ends, and asks it to come to an end when a person interrupts it or the system
 /// does. Whether it was interrupted comes with the result.
-pub(super) async fn interruptible<T>(token: &CancellationToken, work: impl Future<Output = T>) -> (T, bool) {
+pub(super) async fn interruptible<T: Send>(
+    token: &CancellationToken,
+    work: impl Future<Output = T> + Send,
+) -> (T, bool) {
     let mut work = Box::pin(work);
     let Ok(mut signals) = Signals::listen() else {
         // Without them a signal ends the process, after which everything can be done again too.
