@@ -30,8 +30,13 @@ pub(super) struct Work {
 }
 
 impl Work {
-    fn new(configured: &Configured, meter: &Arc<dyn Meter>) -> Result<Self, Diagnostics> {
+    fn new(
+        configured: &Configured,
+        meter: &Arc<dyn Meter>,
+        streams: &mut Streams<'_>,
+    ) -> Result<Self, Diagnostics> {
         let config = configured.read()?;
+        streams.problems(&config.warnings);
         let only = match &configured.backend {
             Some(name) => Some(name.parse::<BackendName>().map_err(|error| {
                 Diagnostics::from(Diagnostic::error("--backend cannot be used").detail(format!("{error}.")))
@@ -82,7 +87,7 @@ pub(super) fn run(
         }
     };
     let done = runtime.block_on(super::observed(async |meter| {
-        let opened = Work::new(configured, &meter)?;
+        let opened = Work::new(configured, &meter, streams)?;
         work(&opened, streams).await
     }));
     done.unwrap_or_else(|problems| {

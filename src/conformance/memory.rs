@@ -302,7 +302,7 @@ impl Harness for MemoryHarness {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(20)
+        Duration::from_secs(60)
     }
 
     async fn tidy(&self) {}

@@ -80,7 +80,7 @@ pub struct Resume {
     pub prior_label_keys: BTreeSet<String>,
 }
 
-/// What [`Backend::create`] is asked to do.
+/// What [`Backend::create`](super::Backend::create) is asked to do.
 #[derive(Clone, Debug)]
 pub enum CreateRequest {
     /// A new instance.
