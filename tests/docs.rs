@@ -262,7 +262,7 @@ fn health_reasons() -> String {
 fn generated(marker: &str, schema: &Value) -> Option<String> {
     let words: Vec<&str> = marker.split(' ').collect();
     match words.as_slice() {
-        ["bench"] => None,
+        ["bench" | "bench-kubernetes"] => None,
         ["profiles"] => Some(profiles()),
         ["profile-meanings"] => Some(profile_meanings()),
         ["health-reasons"] => Some(health_reasons()),

@@ -1,4 +1,4 @@
-# Imports every proxy of the installation that has no resource block of its own. Needs Terraform or OpenTofu 1.7.
+# Imports every proxy of the installation that has no resource block of its own.
 # A proxy with labels or with blocks of its own is better imported with what `import-by-tag` prints: here it
 # would lose its labels, and keep what its blocks said.
 

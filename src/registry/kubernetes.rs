@@ -61,7 +61,7 @@ fn access() -> [Attribute; 17] {
 fn placement() -> [Attribute; 12] {
     [
         Attribute::string("image").describe(format!(
-            "The image of a proxy's container; it needs nothing but Squid 5 or later. `image` of `placement` beats it. Default `\"{DEFAULT_IMAGE}\"`."
+            "The image of a proxy's container; Squid 5 or later on the `PATH` and, for passwords, `sh` and `basic_ncsa_auth`. `image` of `placement` beats it. Default `\"{DEFAULT_IMAGE}\"`."
         )),
         Attribute::string("image_pull_policy").describe("When the image is pulled: `\"Always\"`, `\"IfNotPresent\"` or `\"Never\"`. Default: the cluster's."),
         Attribute::list("image_pull_secrets", Type::String).describe("The secrets to pull it with."),

@@ -1,6 +1,11 @@
 resource "egress_proxy" "pool" {
-  for_each = toset(["a", "b"])
+  for_each = { a = 3141, b = 3142 }
   name     = each.key
+  port     = each.value
+
+  access {
+    allowed_cidrs = ["127.0.0.0/8"]
+  }
 }
 
 action "egress_gc" "orphans" {

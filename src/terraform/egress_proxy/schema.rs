@@ -137,8 +137,9 @@ pub(super) fn schema() -> Schema {
                 Block::new()
                     .describe("Who may use it, and for what. Replaces.")
                     .attributes([
-                        Attribute::list(ALLOWED_CIDRS, Type::String)
-                            .describe("The clients' networks. Default on `local`: loopback."),
+                        Attribute::list(ALLOWED_CIDRS, Type::String).describe(
+                            "The clients' networks. Default on `local`: loopback; required on `kubernetes`.",
+                        ),
                         Attribute::list(ALLOWED_PORTS, Type::Number)
                             .describe("Ports of CONNECT and, beside 80, of plain HTTP. Default `[443]`."),
                         Attribute::list(ALLOWED_DOMAINS, Type::String)
