@@ -20,7 +20,9 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P521_SHA512};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const NAME: &str = "terraform-provider-egress";
-const PROVIDER: &str = env!("CARGO_BIN_EXE_terraform-provider-egress");
+/// The provider that is measured, with the reference backend; `scripts/bench` sets it to a release build,
+/// so that this program itself may be built in any way.
+const MEASURED: &str = "EGRESS_BENCH_PROVIDER";
 /// Set for the process in between: where it notes what the provider took.
 const USAGE: &str = "EGRESS_BENCH_USAGE";
 /// The released binary, without the features that only tests have; `scripts/bench` sets it.
@@ -46,9 +48,15 @@ fn main() -> ExitCode {
     })
 }
 
+fn provider() -> PathBuf {
+    std::env::var_os(MEASURED)
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_terraform-provider-egress").into())
+        .into()
+}
+
 /// Runs the provider and notes its CPU time in seconds and its peak memory in KiB.
 fn stand_between() -> Result<ExitCode> {
-    let status = Command::new(PROVIDER)
+    let status = Command::new(provider())
         .args(std::env::args_os().skip(1))
         .status()?;
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
@@ -65,7 +73,7 @@ fn stand_between() -> Result<ExitCode> {
 }
 
 fn measure() -> Result<()> {
-    let released = PathBuf::from(std::env::var_os(RELEASED).unwrap_or_else(|| PROVIDER.into()));
+    let released = PathBuf::from(std::env::var_os(RELEASED).unwrap_or_else(|| provider().into_os_string()));
     let cli = PathBuf::from(std::env::var_os(CLI).ok_or("EGRESS_BENCH_CLI names no terraform")?);
 
     let handshake = median(
@@ -159,7 +167,7 @@ impl Folder {
         fs::write(path.join("main.tf"), main)?;
         let measured = path.join("measured");
         let plain = path.join("plain");
-        for (folder, binary) in [(&measured, std::env::current_exe()?), (&plain, PROVIDER.into())] {
+        for (folder, binary) in [(&measured, std::env::current_exe()?), (&plain, provider())] {
             fs::create_dir_all(folder)?;
             symlink(binary, folder.join(NAME))?;
             let config = format!(

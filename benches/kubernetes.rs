@@ -19,7 +19,8 @@ use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const PROVIDER: &str = env!("CARGO_BIN_EXE_terraform-provider-egress");
+/// The provider that is measured; `scripts/bench` sets it to a release build.
+const MEASURED: &str = "EGRESS_BENCH_PROVIDER";
 /// Which CLI to run; `scripts/bench` sets it.
 const CLI: &str = "EGRESS_BENCH_CLI";
 
@@ -83,10 +84,16 @@ fn main() -> Result<()> {
 }
 
 /// A configuration with all the proxies, and the provider that was just built in place of any other.
+fn provider() -> PathBuf {
+    std::env::var_os(MEASURED)
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_terraform-provider-egress").into())
+        .into()
+}
+
 fn prepare(folder: &Path, cluster: &Cluster, namespace: &str) -> Result<()> {
     let binaries = folder.join("bin");
     fs::create_dir(&binaries)?;
-    std::os::unix::fs::symlink(PROVIDER, binaries.join("terraform-provider-egress"))?;
+    std::os::unix::fs::symlink(provider(), binaries.join("terraform-provider-egress"))?;
     fs::write(
         folder.join("cli.tfrc"),
         format!(
