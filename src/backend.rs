@@ -4,4 +4,7 @@
 //! Terraform or another backend. Invariant: only the registry names more than one of them.
 
 pub mod kubernetes;
+pub mod kvm;
+pub mod kvm2;
+pub mod libvirt;
 pub mod local;
