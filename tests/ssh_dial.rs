@@ -216,6 +216,7 @@ impl Server {
             port: self.port,
             user: "root".into(),
             identities: vec![Identity::File {
+                certificate: None,
                 path: self.path("id"),
                 passphrase: None,
             }],
@@ -515,6 +516,7 @@ async fn credentials_come_first() {
     let mut hop = server.hop();
     hop.port = 1;
     hop.identities = vec![Identity::File {
+        certificate: None,
         path: server.path("id_missing"),
         passphrase: None,
     }];
@@ -584,6 +586,7 @@ async fn a_server_that_hangs_up_after_too_many_keys() {
             let path = server.path(&format!("id{seed}"));
             write_key(&path, seed);
             Identity::File {
+                certificate: None,
                 path,
                 passphrase: None,
             }

@@ -130,6 +130,7 @@ impl Sshd {
 
 fn file(path: PathBuf, passphrase: Option<&str>) -> Identity {
     Identity::File {
+        certificate: None,
         path,
         passphrase: passphrase.map(Secret::new),
     }

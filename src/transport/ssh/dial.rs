@@ -28,6 +28,8 @@ pub enum Identity {
     File {
         /// Its path.
         path: PathBuf,
+        /// Its certificate; `None` takes the one in `<path>-cert.pub`, where there is one.
+        certificate: Option<PathBuf>,
         /// What opens it.
         passphrase: Option<Secret>,
     },
@@ -184,9 +186,11 @@ impl Ready {
             let mut credentials = Vec::new();
             for identity in &hop.identities {
                 credentials.push(match identity {
-                    Identity::File { path, passphrase } => {
-                        Credential::Key(key::read(path, passphrase.as_ref()).await?)
-                    }
+                    Identity::File {
+                        path,
+                        certificate,
+                        passphrase,
+                    } => Credential::Key(key::read(path, certificate.as_deref(), passphrase.as_ref()).await?),
                     Identity::Agent { socket } => Credential::Agent(agent::ask(socket.as_deref()).await?),
                 });
             }

@@ -66,16 +66,29 @@ pub enum Problem {
     /// A kind of key that cannot log in here.
     #[error("{0}")]
     Unsupported(&'static str),
+    /// It holds something else than a certificate.
+    #[error(
+        "it holds no OpenSSH certificate, which ssh-keygen -s makes and which begins with the key's type and \"-cert\""
+    )]
+    NotACertificate,
+    /// It holds another key's certificate.
+    #[error("it holds the certificate of another key than that in key_file")]
+    OfAnotherKey,
     /// It looks right and is not.
     #[error("it is damaged, or of a kind that is not supported")]
     Damaged,
 }
 
-/// Reads a key file, and the certificate beside it if there is one.
+/// Reads a key file and its certificate: the one named, or the one beside the key if there is one.
 ///
 /// # Errors
-/// When the file is of no use. A certificate that cannot be read is passed over with a warning.
-pub async fn read(file: &Path, passphrase: Option<&Secret>) -> Result<Key, KeyError> {
+/// When a file that was named is of no use. A certificate that is only there is passed over with a
+/// warning when it cannot be read.
+pub async fn read(
+    file: &Path,
+    certificate: Option<&Path>,
+    passphrase: Option<&Secret>,
+) -> Result<Key, KeyError> {
     let failed = |problem| KeyError {
         file: file.to_owned(),
         problem,
@@ -92,13 +105,37 @@ pub async fn read(file: &Path, passphrase: Option<&Secret>) -> Result<Key, KeyEr
         .await
         .unwrap_or_else(|_lost: Lost| Err(Problem::Damaged))
         .map_err(failed)?;
+    let certificate = match certificate {
+        Some(named) => Some(named_certificate(named, &private).await?),
+        None => certificate_beside(file).await,
+    };
     Ok(Key {
         private: Arc::new(private),
-        certificate: certificate(file).await.map(Box::new),
+        certificate: certificate.map(Box::new),
     })
 }
 
-async fn certificate(key_file: &Path) -> Option<Certificate> {
+async fn named_certificate(file: &Path, key: &PrivateKey) -> Result<Certificate, KeyError> {
+    let failed = |problem| KeyError {
+        file: file.to_owned(),
+        problem,
+    };
+    let text = tokio::fs::read_to_string(file).await.map_err(|error| {
+        failed(match error.kind() {
+            io::ErrorKind::NotFound => Problem::Missing,
+            io::ErrorKind::InvalidData => Problem::NotACertificate,
+            _ => Problem::Unreadable(error),
+        })
+    })?;
+    let certificate =
+        Certificate::from_openssh(text.trim()).map_err(|_unparsable| failed(Problem::NotACertificate))?;
+    if certificate.public_key() != key.public_key().key_data() {
+        return Err(failed(Problem::OfAnotherKey));
+    }
+    Ok(certificate)
+}
+
+async fn certificate_beside(key_file: &Path) -> Option<Certificate> {
     let mut name = key_file.as_os_str().to_owned();
     name.push("-cert.pub");
     let file = PathBuf::from(name);

@@ -137,20 +137,20 @@ fn what_is_wrong_is_said_in_our_words() {
 async fn files() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("id");
-    let error = read(&file, None).await.err().expect("missing");
+    let error = read(&file, None, None).await.err().expect("missing");
     assert!(matches!(error.problem, Problem::Missing));
     assert!(error.to_string().contains(&file.display().to_string()));
-    let error = read(folder.path(), None).await.err().expect("a folder");
+    let error = read(folder.path(), None, None).await.err().expect("a folder");
     assert!(matches!(error.problem, Problem::Unreadable(_)));
     std::fs::write(&file, include_bytes!("fixtures/ed25519.enc-aes256-ctr")).expect("written");
     let passphrase = Secret::new(PASSPHRASE);
-    let key = read(&file, Some(&passphrase)).await.expect("opens");
+    let key = read(&file, None, Some(&passphrase)).await.expect("opens");
     assert!(is(&key.private, include_str!("fixtures/ed25519.pub")));
     assert!(key.certificate.is_none());
     // What lies beside it and is no certificate does not keep the key from being used.
     std::fs::write(folder.path().join("id-cert.pub"), "nonsense").expect("written");
     assert!(
-        read(&file, Some(&passphrase))
+        read(&file, None, Some(&passphrase))
             .await
             .expect("opens")
             .certificate
