@@ -5,5 +5,6 @@
 //! domain and the volumes that its name and uid are in; the volumes are there before the domain and go
 //! before it; the domain's metadata alone says what the mark is.
 
+pub mod classify;
 pub mod config;
 pub mod policy;
