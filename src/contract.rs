@@ -4,6 +4,7 @@
 //! each bullet names the conformance case that proves it.
 
 pub mod adoption;
+pub mod claim;
 pub mod disagreement;
 pub mod error;
 pub mod latch;
@@ -16,6 +17,7 @@ pub mod observe;
 pub mod profile;
 pub mod refusal;
 pub mod request;
+pub mod resolve;
 pub mod snapshot;
 pub mod spec;
 
@@ -32,8 +34,9 @@ pub use model::{
 pub use profile::Profile;
 pub use request::{
     Accepted, AdoptPolicy, Adopted, CreateRequest, Created, DeleteRequest, Deleted, Found, Freshness,
-    GetRequest, NewInstance, Problem, Readiness, Resolved, Resume, Specification,
+    GetRequest, NewInstance, Readiness, Resume,
 };
+pub use resolve::{Problem, Problems, Resolved, Specification};
 pub use spec::{Fact, Facts, Secret, Secrets};
 
 /// One kind of place where egress proxies run.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use super::{
-    Fact, Facts, Incarnation, Installation, Instance, InstanceKey, NativeId, Secrets, Target, Uid, Warning,
+    Fact, Facts, Incarnation, Installation, Instance, InstanceId, InstanceKey, NativeId, Secrets, Target, Uid,
 };
 
 /// What create does with an instance of ours that already has the name.
@@ -111,6 +111,29 @@ pub struct Created {
     pub warnings: Vec<String>,
 }
 
+impl Created {
+    /// The end of a create, with what the user should know of an adoption.
+    #[must_use]
+    pub fn of(instance: Instance, adopted: Adopted, id: &InstanceId) -> Self {
+        let warnings = match adopted {
+            Adopted::No => Vec::new(),
+            Adopted::Pending => vec![format!(
+                "\"{id}\" existed already, left unfinished by an earlier create of the same specification: it was \
+                 finished and taken over."
+            )],
+            Adopted::SameSpec => vec![format!(
+                "\"{id}\" existed already with the same specification and was taken over; a state that held it \
+                 before holds it no longer."
+            )],
+        };
+        Self {
+            instance,
+            adopted,
+            warnings,
+        }
+    }
+}
+
 /// Where create reports the instance as soon as the backend accepted it, so that a create that
 /// fails, is cancelled or runs out of time afterwards loses nothing.
 #[derive(Debug, Default)]
@@ -208,35 +231,4 @@ pub enum Deleted {
     Accepted,
     /// Another incarnation is there; the text says whose.
     LeftAlone(String),
-}
-
-/// Something wrong with a specification, found without any I/O.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Where.
-    pub fact: Fact,
-    /// What is wrong, with the value and the way out.
-    pub message: String,
-}
-
-/// A specification that a backend can honour.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// The id the instance has or will have.
-    pub id: NativeId,
-    /// The facts with every default filled in, in canonical form.
-    pub facts: Facts,
-    /// What the user should know at plan time.
-    pub warnings: Vec<Warning>,
-}
-
-/// What a backend is asked to resolve.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Specification {
-    /// Namespace and name, under the backend's installation.
-    pub key: InstanceKey,
-    /// What the user gave.
-    pub given: Facts,
-    /// The user's labels.
-    pub labels: BTreeMap<String, String>,
 }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,15 @@ use sha2::{Digest, Sha256};
 pub const DEFAULT_PORT: u16 = 3128;
 /// The ports a client may CONNECT to where none are named.
 pub const DEFAULT_ALLOWED_PORTS: [u16; 1] = [443];
+
+/// Who may use a proxy that names nobody, on a backend whose proxies listen on this machine alone.
+#[must_use]
+pub fn loopback() -> Vec<IpNet> {
+    vec![
+        IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
+        IpNet::new_assert(Ipv6Addr::LOCALHOST.into(), 128),
+    ]
+}
 
 /// Names one create-only fact: which were given, where a problem lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

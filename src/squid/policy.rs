@@ -10,8 +10,9 @@ use std::str::FromStr;
 use ipnet::IpNet;
 
 use super::domain::{Domain, minimal};
+use super::password;
 use crate::contract::spec::{DEFAULT_ALLOWED_PORTS, DEFAULT_PORT};
-use crate::contract::{Fact, Facts, Problem, Warning};
+use crate::contract::{Error, Fact, Facts, Problem, Secret, Secrets, Warning};
 
 /// The port of plain HTTP, which is open whatever `allowed_ports` says.
 const HTTP: u16 = 80;
@@ -147,6 +148,33 @@ impl Policy {
         }
     }
 
+    /// Reads the policy from the facts of a specification that was resolved before, and was sound then.
+    ///
+    /// # Errors
+    /// Permanent, with every problem.
+    pub fn resolved(facts: &Facts) -> Result<Self, Error> {
+        Self::of(facts).map_err(|problems| {
+            let problems: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
+            Error::permanent(problems.join("; "))
+        })
+    }
+
+    /// The password file, where there is a user.
+    ///
+    /// # Errors
+    /// Permanent where the secrets hold no password for it, or none that Squid could verify.
+    pub fn password_file(&self, secrets: &Secrets) -> Result<Option<Secret>, Error> {
+        let Some(username) = self.username() else {
+            return Ok(None);
+        };
+        let hash = secrets.password_hash.as_ref().ok_or_else(|| {
+            Error::permanent("access.username needs a password, and none was handed to create: plan again")
+        })?;
+        password::file(username, hash)
+            .map(Some)
+            .map_err(|error| Error::permanent(error.to_string()))
+    }
+
     /// The port it listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -265,6 +293,29 @@ mod tests {
             let problem = Policy::of(&facts).err().map(|problems| problems[0].fact);
             assert_eq!(problem, refused);
         }
+    }
+
+    #[test]
+    fn a_user_without_a_password_never_gets_a_proxy() {
+        let with_user = Policy::of(&Facts {
+            username: Some("u".into()),
+            password: Some(PasswordFact::Version("1".into())),
+            ..sound()
+        })
+        .expect("sound");
+        let hash = |hash: &str| Secrets {
+            password_hash: Some(Secret::new(hash)),
+            ..Secrets::default()
+        };
+        for secrets in [Secrets::default(), hash("no hash")] {
+            let error = with_user
+                .password_file(&secrets)
+                .expect_err("nothing to check against");
+            assert_eq!(error.kind(), crate::contract::ErrorKind::Permanent);
+        }
+        let without = Policy::of(&sound()).expect("sound");
+        let file = without.password_file(&hash("no hash")).expect("none is needed");
+        assert!(file.is_none());
     }
 
     #[test]

@@ -15,10 +15,9 @@ use super::state::{self, Life};
 use super::{expose, pod};
 use crate::contract::model::label_keys;
 use crate::contract::{
-    Accepted, AdoptPolicy, Adopted, Created, Error, InstanceId, Mark, NewInstance, Resume, Secret, Secrets,
-    Target, refusal,
+    Accepted, Adopted, Created, Error, InstanceId, Mark, NewInstance, Resume, Secret, Target, refusal,
 };
-use crate::squid::{Policy, password};
+use crate::squid::Policy;
 
 /// How often an operation looks again after somebody changed what it had read. A Pod that is new changes
 /// several times within its first second.
@@ -53,53 +52,15 @@ fn course(
         Reading::Unreadable(why) => return Err(mark::unreadable(id, &why)),
         Reading::Marked(mark) => mark,
     };
-    if mark.key.installation != request.key.installation {
-        return Err(refusal::other_installation(
-            id,
-            &mark.key.installation,
-            &request.key.installation,
-        ));
-    }
-    if mark.uid != request.uid {
-        return Err(refusal::other_specification(id, &mark, &request.facts));
-    }
+    request.claims(&mark, id)?;
     match life {
         // Nothing runs in it any more, whoever held it; taking it over would be success for ever.
         Life::Ended => return Ok(Course::Replace(Box::new(pod))),
         Life::Silent => return Err(silent(&pod)),
         Life::Starting | Life::Runs | Life::Leaving => {}
     }
-    let pod = Box::new(pod);
-    match (mark.pending, request.adopt) {
-        // An earlier attempt of this very create: what it made is nobody else's.
-        _ if mark.incarnation == request.incarnation => Ok(Course::Adopt(Adopted::No, mark, pod)),
-        (true, AdoptPolicy::Interrupted | AdoptPolicy::SameSpec) => {
-            Ok(Course::Adopt(Adopted::Pending, mark, pod))
-        }
-        (false, AdoptPolicy::SameSpec) => Ok(Course::Adopt(Adopted::SameSpec, mark, pod)),
-        (true, AdoptPolicy::Never) => Err(refusal::never_adopted(id)),
-        (false, AdoptPolicy::Interrupted | AdoptPolicy::Never) => Err(refusal::handed_over(id, &mark)),
-    }
-}
-
-/// The policy of facts that were resolved before; they were sound then.
-fn policy(facts: &crate::contract::Facts) -> Result<Policy, Error> {
-    Policy::of(facts).map_err(|problems| {
-        let problems: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
-        Error::permanent(problems.join("; "))
-    })
-}
-
-fn passwords(policy: &Policy, secrets: &Secrets) -> Result<Option<Secret>, Error> {
-    let Some(username) = policy.username() else {
-        return Ok(None);
-    };
-    let hash: &Secret = secrets.password_hash.as_ref().ok_or_else(|| {
-        Error::permanent("access.username needs a password, and none was handed to create: plan again")
-    })?;
-    password::file(username, hash)
-        .map(Some)
-        .map_err(|error| Error::permanent(error.to_string()))
+    let adopted = request.adopts(&mark, id)?;
+    Ok(Course::Adopt(adopted, mark, Box::new(pod)))
 }
 
 /// What is made of a proxy, all of it known before the first write.
@@ -122,8 +83,8 @@ impl Cluster {
             Place::of(&request.key).ok_or_else(|| Error::permanent(format!("{} has no id", request.key)))?;
         // It is one that listings look at, or the plan would have said so.
         let place = self.place(place.id())?;
-        let policy = policy(&request.facts)?;
-        let passwords = passwords(&policy, &request.secrets)?;
+        let policy = Policy::resolved(&request.facts)?;
+        let passwords = policy.password_file(&request.secrets)?;
         let _held = self.hold(&place).await;
         let plan = Plan {
             id: self.full(place.id()),
@@ -161,17 +122,7 @@ impl Cluster {
     /// Makes Pod and Service; `None` where another create was faster.
     async fn make_proxy(&self, plan: &Plan<'_>, accepted: &Accepted) -> Result<Option<Created>, Error> {
         let Plan { place, request, .. } = plan;
-        let mark = Mark {
-            key: request.key.clone(),
-            uid: request.uid,
-            incarnation: request.incarnation,
-            pending: true,
-            label_keys: label_keys(&request.labels),
-            created_at: None,
-            spec_sha256: request.spec_sha256.clone(),
-            facts: request.facts.clone(),
-            given: request.given.clone(),
-        };
+        let mark = request.pending_mark(None);
         let config = self.config();
         if config.service != ServiceKind::None {
             self.can_expose(place, &mark, config.service).await?;
@@ -278,16 +229,7 @@ impl Cluster {
             Reading::Unreadable(why) => return Err(mark::unreadable(&full, &why)),
             Reading::Marked(mark) => *mark,
         };
-        if mark.incarnation != request.incarnation {
-            return Err(refusal::plan_again(&full, &refusal::whose(&full, &mark)));
-        }
-        if mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &mark.key.installation,
-                &request.installation,
-            ));
-        }
+        request.holds(&mark, &full)?;
         match state::life(&pod) {
             (Life::Leaving, _) => return Err(refusal::plan_again(&full, "its deletion was begun")),
             (Life::Ended, reason) => {
@@ -353,22 +295,7 @@ impl Cluster {
             .ok_or_else(|| refusal::vanished(&full, mark.incarnation))?;
         let instance = self.instance(place, &handed_over, &pod, service.as_ref(), target)?;
         accepted.report(instance.clone());
-        let warnings = match adopted {
-            Adopted::No => Vec::new(),
-            Adopted::Pending => vec![format!(
-                "\"{full}\" existed already, left unfinished by an earlier create of the same specification: it was \
-                 finished and taken over."
-            )],
-            Adopted::SameSpec => vec![format!(
-                "\"{full}\" existed already with the same specification and was taken over; a state that held it \
-                 before holds it no longer."
-            )],
-        };
-        Ok(Created {
-            instance,
-            adopted,
-            warnings,
-        })
+        Ok(Created::of(instance, adopted, &full))
     }
 
     /// Writes metadata onto a Pod for as long as it carries that mark, whatever else of it changes;

@@ -34,13 +34,7 @@ impl Cluster {
             refusal::same_target(&full, request.recorded_target.as_ref(), self.target().await?)?;
             return Ok(Deleted::LeftAlone(refusal::whose(&full, &mark)));
         }
-        if mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &mark.key.installation,
-                &request.installation,
-            ));
-        }
+        mark.belongs_to(&request.installation, &full)?;
         if service::kind_of(&pod) != ServiceKind::None {
             self.remove_service(&place, &request.installation).await?;
         }

@@ -44,12 +44,7 @@ impl Cluster {
     fn own_service(&self, place: &Place, mark: &Mark, found: &Service) -> Result<(), Error> {
         let full = self.full(place.id());
         match mark::read(place, &found.metadata) {
-            Reading::Marked(theirs) if theirs.key.installation == mark.key.installation => Ok(()),
-            Reading::Marked(theirs) => Err(refusal::other_installation(
-                &full,
-                &theirs.key.installation,
-                &mark.key.installation,
-            )),
+            Reading::Marked(theirs) => theirs.belongs_to(&mark.key.installation, &full),
             Reading::Unmarked | Reading::Unreadable(_) => Err(Error::permanent(format!(
                 "\"{full}\" cannot have its Service: there is a Service \"{}\" in the namespace \"{}\" that this provider did \
                  not make. Choose another name for the proxy, or remove that Service.",

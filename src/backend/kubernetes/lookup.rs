@@ -24,10 +24,6 @@ impl Cluster {
         let full = self.full(&request.id);
         let found = self.find::<Pod>(&place).await?;
         let target = self.target().await?;
-        let absent = |error: Error| {
-            refusal::same_target(&full, request.recorded_target.as_ref(), target)?;
-            Err(error)
-        };
         let Some(pod) = found else {
             return match self.remains(&place, request, target).await? {
                 Some(instance) => Ok(Found {
@@ -37,7 +33,7 @@ impl Cluster {
                     instance,
                     warnings: Vec::new(),
                 }),
-                None => absent(refusal::absent(&full)),
+                None => request.absent(refusal::absent(&full), &full, target),
             };
         };
         let mark = match mark::read(&place, &pod.metadata) {
@@ -45,19 +41,7 @@ impl Cluster {
             Reading::Unreadable(why) => return Err(mark::unreadable(&full, &why)),
             Reading::Marked(mark) => *mark,
         };
-        if request
-            .incarnation
-            .is_some_and(|incarnation| incarnation != mark.incarnation)
-        {
-            return absent(refusal::replaced(&full, &mark));
-        }
-        if mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &mark.key.installation,
-                &request.installation,
-            ));
-        }
+        request.holds(&mark, &full, target)?;
         let service = self.service_of(&place, &pod).await?;
         let mut instance = self.instance(&place, &mark, &pod, service.as_ref(), target)?;
         let mut readiness = request.probe.then(|| {

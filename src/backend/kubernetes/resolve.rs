@@ -7,11 +7,9 @@ use super::cluster::covers;
 use super::config::{KubernetesConfig, ServiceKind, check_image};
 use super::place::Place;
 use super::{pod, service};
-use crate::contract::{Fact, Facts, Problem, Resolved, Specification, Warning};
+use crate::contract::{Fact, Facts, Problem, Problems, Resolved, Specification, Warning};
 use crate::squid::Policy;
 
-/// The keys of labels that are the provider's own begin with this.
-const OWN_LABELS: &str = "egress-proxy";
 /// The longest name, and the longest value, of a label.
 const LONGEST: usize = 63;
 /// The longest prefix of a label's key.
@@ -23,24 +21,23 @@ pub(super) fn resolve(
     specification: &Specification,
 ) -> Result<Resolved, Vec<Problem>> {
     let Specification { key, given, labels } = specification;
-    let mut problems = unsupported(given);
+    let mut problems = Problems::of(specification);
+    refuse_unsupported(given, &mut problems);
     if !covers(config, &key.namespace) {
-        problems.push(Problem {
-            fact: Fact::Namespace,
-            message: format!(
+        problems.refuse(
+            Fact::Namespace,
+            format!(
                 "the backend looks for proxies in other namespaces only: add \"{}\" to `namespaces` of the backend",
                 key.namespace
             ),
-        });
+        );
     }
-    problems.extend(unfit_placement(given));
-    problems.extend(labels.iter().filter_map(|(key, value)| {
-        let message = check_label(key, value).err()?;
-        Some(Problem {
-            fact: Fact::Labels,
-            message,
-        })
-    }));
+    refuse_unfit_placement(given, &mut problems);
+    for (key, value) in labels {
+        if let Err(message) = check_label(key, value) {
+            problems.refuse(Fact::Labels, message);
+        }
+    }
     let facts = Facts {
         // A Pod is not to be preempted unless its priority says so, which the backend's configuration does.
         spot: None,
@@ -48,102 +45,79 @@ pub(super) fn resolve(
         ..given.clone()
     }
     .with_common_defaults();
-    let policy = match Policy::of(&facts) {
-        Ok(policy) => Some(policy),
-        Err(more) => {
-            problems.extend(more);
-            None
-        }
-    };
-    if let Some(policy) = &policy {
-        let excess = pod::excess(policy, &facts);
-        if excess > 0 {
-            problems.push(Problem {
-                fact: if given.allowed_domains.is_some() {
-                    Fact::AllowedDomains
-                } else {
-                    Fact::AllowedCidrs
-                },
-                message: format!(
-                    "the lists under access are {excess} bytes too long to be kept in one Pod: shorten them, or use \
-                     several proxies"
-                ),
-            });
-        }
+    let mut warnings = Vec::new();
+    if let Some(policy) = problems.keep(Policy::of(&facts)) {
+        refuse_excess(&policy, &facts, &mut problems);
+        warnings.extend(policy.warnings());
+        warnings.extend(unusual_node_port(config, policy.port()));
     }
-    match (Place::of(key), policy) {
-        (Some(place), Some(policy)) if problems.is_empty() => {
-            let mut warnings = policy.warnings();
-            warnings.extend(unusual_node_port(config, policy.port()));
-            Ok(Resolved {
-                id: place.id().clone(),
-                facts,
-                warnings,
-            })
-        }
-        _ => Err(problems),
-    }
+    let place = Place::of(key);
+    problems.or_resolved(place.map(|place| place.id().clone()), facts, warnings)
 }
 
 /// What a Pod has no use for.
-fn unsupported(given: &Facts) -> Vec<Problem> {
-    let mut problems = Vec::new();
+fn refuse_unsupported(given: &Facts, problems: &mut Problems) {
     if given.spot == Some(true) {
-        problems.push(Problem {
-            fact: Fact::Spot,
-            message: "placement.spot = true cannot be honoured: clusters mark preemptible nodes each in its own way; \
-                      leave it out, and name the taint in `tolerations` of the backend"
-                .to_owned(),
-        });
+        problems.refuse(
+            Fact::Spot,
+            "placement.spot = true cannot be honoured: clusters mark preemptible nodes each in its own way; leave it \
+             out, and name the taint in `tolerations` of the backend",
+        );
     }
     if given.cloud_init.is_some() {
-        problems.push(Problem {
-            fact: Fact::CloudInit,
-            message: "cloud_init cannot be honoured: a Pod boots nothing; leave it out".to_owned(),
-        });
+        problems.refuse(
+            Fact::CloudInit,
+            "cloud_init cannot be honoured: a Pod boots nothing; leave it out",
+        );
     }
-    problems
 }
 
-fn unfit_placement(given: &Facts) -> Vec<Problem> {
+fn refuse_unfit_placement(given: &Facts, problems: &mut Problems) {
     let selectors = [
         (Fact::Zone, &given.zone),
         (Fact::Region, &given.region),
         (Fact::MachineType, &given.machine_type),
     ];
-    let mut problems: Vec<_> = selectors
-        .into_iter()
-        .filter_map(|(fact, value)| {
-            let value = value
-                .as_ref()
-                .filter(|value| value.is_empty() || !is_label_name_or_empty(value))?;
-            Some(Problem {
+    for (fact, value) in selectors {
+        if let Some(value) = value
+            && (value.is_empty() || !is_label_name_or_empty(value))
+        {
+            problems.refuse(
                 fact,
-                message: format!("\"{value}\" is no value that a label of a node can have: {NAME_RULE}"),
-            })
-        })
-        .collect();
+                format!("\"{value}\" is no value that a label of a node can have: {NAME_RULE}"),
+            );
+        }
+    }
     if let Some(image) = &given.image
         && let Err(message) = check_image(image)
     {
-        problems.push(Problem {
-            fact: Fact::Image,
-            message,
-        });
+        problems.refuse(Fact::Image, message);
     }
-    problems
+}
+
+/// What one Pod cannot hold.
+fn refuse_excess(policy: &Policy, facts: &Facts, problems: &mut Problems) {
+    let excess = pod::excess(policy, facts);
+    if excess > 0 {
+        problems.refuse(
+            if facts.allowed_domains.is_some() {
+                Fact::AllowedDomains
+            } else {
+                Fact::AllowedCidrs
+            },
+            format!(
+                "the lists under access are {excess} bytes too long to be kept in one Pod: shorten them, or use \
+                 several proxies"
+            ),
+        );
+    }
 }
 
 const NAME_RULE: &str =
     "it must be 1 to 63 letters, digits or - _ . and begin and end with a letter or digit";
 
-/// Whether a label is one that the API server takes, and not ours.
+/// Whether a label is one that the API server takes.
 fn check_label(key: &str, value: &str) -> Result<(), String> {
-    if key.starts_with(OWN_LABELS) {
-        return Err(format!(
-            "the label \"{key}\" is the provider's own: choose another key"
-        ));
-    }
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
@@ -272,6 +246,7 @@ mod tests {
         assert_eq!(
             blamed,
             [
+                Fact::Labels,
                 Fact::Spot,
                 Fact::CloudInit,
                 Fact::Namespace,
@@ -279,7 +254,6 @@ mod tests {
                 Fact::Region,
                 Fact::MachineType,
                 Fact::Image,
-                Fact::Labels,
                 Fact::Port,
                 Fact::AllowedCidrs,
             ]

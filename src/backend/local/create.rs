@@ -14,12 +14,10 @@ use super::record::{Liveness, Record};
 use super::squid::{self, Installed, Listening};
 use super::store::{self, Entry};
 use super::{ports, process, seam};
-use crate::contract::model::label_keys;
 use crate::contract::{
-    Accepted, AdoptPolicy, Adopted, Created, Error, Instance, InstanceId, Mark, NewInstance, Resume, Secret,
-    Secrets, refusal,
+    Accepted, Adopted, Created, Error, Instance, InstanceId, NewInstance, Resume, Secrets, refusal,
 };
-use crate::squid::{Policy, password};
+use crate::squid::Policy;
 
 /// What a create does with what it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,51 +36,19 @@ fn course(found: Entry, request: &NewInstance, id: &InstanceId) -> Result<Course
         Entry::Unmarked => return Err(refusal::unmarked(id)),
         Entry::Marked(record) => record,
     };
-    let mark = &record.mark;
-    if mark.key.installation != request.key.installation {
-        return Err(refusal::other_installation(
-            id,
-            &mark.key.installation,
-            &request.key.installation,
-        ));
-    }
-    if mark.uid != request.uid {
-        return Err(refusal::other_specification(id, mark, &request.facts));
-    }
+    request.claims(&record.mark, id)?;
     if record.deleting {
         // We hold the lock: whoever was deleting it does so no more.
         return Ok(Course::MakeAnew(record));
     }
-    match (mark.pending, request.adopt) {
-        // An earlier attempt of this very create: what it made is nobody else's.
-        _ if mark.incarnation == request.incarnation => Ok(Course::Adopt(Adopted::No, record)),
-        (true, AdoptPolicy::Interrupted | AdoptPolicy::SameSpec) => {
-            Ok(Course::Adopt(Adopted::Pending, record))
-        }
-        (false, AdoptPolicy::SameSpec) => Ok(Course::Adopt(Adopted::SameSpec, record)),
-        (true, AdoptPolicy::Never) => Err(refusal::never_adopted(id)),
-        (false, AdoptPolicy::Interrupted | AdoptPolicy::Never) => Err(refusal::handed_over(id, mark)),
-    }
+    let adopted = request.adopts(&record.mark, id)?;
+    Ok(Course::Adopt(adopted, record))
 }
 
-/// The policy of facts that were resolved before; they were sound then.
-fn policy(facts: &crate::contract::Facts) -> Result<Policy, Error> {
-    Policy::of(facts).map_err(|problems| {
-        let problems: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
-        Error::permanent(problems.join("; "))
-    })
-}
-
+/// What the password file shall hold.
 fn passwords(policy: &Policy, secrets: &Secrets) -> Result<Passwords, Error> {
-    let Some(username) = policy.username() else {
-        return Ok(Passwords::None);
-    };
-    let hash: &Secret = secrets.password_hash.as_ref().ok_or_else(|| {
-        Error::permanent("access.username needs a password, and none was handed to create: plan again")
-    })?;
-    password::file(username, hash)
-        .map(Passwords::Write)
-        .map_err(|error| Error::permanent(error.to_string()))
+    let file = policy.password_file(secrets)?;
+    Ok(file.map_or(Passwords::None, Passwords::Write))
 }
 
 impl Machine {
@@ -93,7 +59,7 @@ impl Machine {
     ) -> Result<Created, Error> {
         let place = Place::of(self.state_dir(), &request.key)
             .ok_or_else(|| Error::permanent(format!("{} has no id", request.key)))?;
-        let policy = policy(&request.facts)?;
+        let policy = Policy::resolved(&request.facts)?;
         let passwords = passwords(&policy, &request.secrets)?;
         // Everything that can be found wrong is, before the first write.
         let installed = squid::installed(self.config().squid().map(Into::into)).await?;
@@ -129,17 +95,7 @@ impl Machine {
     ) -> Result<Created, Error> {
         // A Squid whose directory somebody removed still has the port, and would read the new files.
         squid::stop(held.place()).await?;
-        let mark = Mark {
-            key: request.key.clone(),
-            uid: request.uid,
-            incarnation: request.incarnation,
-            pending: true,
-            label_keys: label_keys(&request.labels),
-            created_at: Some(Timestamp::now()),
-            spec_sha256: request.spec_sha256.clone(),
-            facts: request.facts.clone(),
-            given: request.given.clone(),
-        };
+        let mark = request.pending_mark(Some(Timestamp::now()));
         let mut record = Record::new(mark, request.labels.clone(), self.config().listen().to_vec());
         self.ensure_free(&record, policy).await?;
         let (made, account) = (record.clone(), installed.account.clone());
@@ -207,16 +163,7 @@ impl Machine {
             Entry::Unmarked => return Err(refusal::unmarked(&full)),
             Entry::Marked(record) => *record,
         };
-        if record.mark.incarnation != request.incarnation {
-            return Err(refusal::plan_again(&full, &refusal::whose(&full, &record.mark)));
-        }
-        if record.mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &record.mark.key.installation,
-                &request.installation,
-            ));
-        }
+        request.holds(&record.mark, &full)?;
         if record.deleting {
             return Err(refusal::plan_again(&full, "its deletion was begun"));
         }
@@ -227,7 +174,7 @@ impl Machine {
             liveness = held.liveness(&record).await?;
         }
         if liveness != Liveness::Runs {
-            let policy = policy(&record.mark.facts)?;
+            let policy = Policy::resolved(&record.mark.facts)?;
             let passwords = policy.username().map_or(Passwords::None, |_| Passwords::Keep);
             let installed = squid::installed(self.config().squid().map(Into::into)).await?;
             squid::stop(&place).await?;
@@ -251,23 +198,7 @@ impl Machine {
         let liveness = held.liveness(&record).await?;
         let instance = self.instance(held.place(), &record, liveness)?;
         accepted.report(instance.clone());
-        let full = self.full(held.place().id());
-        let warnings = match adopted {
-            Adopted::No => Vec::new(),
-            Adopted::Pending => vec![format!(
-                "\"{full}\" existed already, left unfinished by an earlier create of the same specification: it was \
-                 finished and taken over."
-            )],
-            Adopted::SameSpec => vec![format!(
-                "\"{full}\" existed already with the same specification and was taken over; a state that held it \
-                 before holds it no longer."
-            )],
-        };
-        Ok(Created {
-            instance,
-            adopted,
-            warnings,
-        })
+        Ok(Created::of(instance, adopted, &self.full(held.place().id())))
     }
 
     async fn ensure_free(&self, record: &Record, policy: &Policy) -> Result<(), Error> {

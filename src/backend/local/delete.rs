@@ -36,13 +36,7 @@ impl Machine {
         if request.incarnation != Some(record.mark.incarnation) {
             return nothing(Deleted::LeftAlone(refusal::whose(&full, &record.mark)));
         }
-        if record.mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &record.mark.key.installation,
-                &request.installation,
-            ));
-        }
+        record.mark.belongs_to(&request.installation, &full)?;
         self.remove_all(&held, record).await?;
         Ok(Deleted::Gone)
     }

@@ -29,10 +29,8 @@ impl Machine {
     pub(super) async fn find(&self, request: &GetRequest) -> Result<Found, Error> {
         let place = self.place(&request.id)?;
         let full = self.full(&request.id);
-        let absent = |error: Error| {
-            refusal::same_target(&full, request.recorded_target.as_ref(), &self.target())?;
-            Err(error)
-        };
+        let target = self.target();
+        let absent = |error| request.absent(error, &full, &target);
         let machine = self.clone();
         let looked_at = place.clone();
         let found = seam::disk("read record", move || {
@@ -60,20 +58,7 @@ impl Machine {
             Seen::Unmarked => return Err(refusal::unmarked(&full)),
             Seen::Marked(instance) => *instance,
         };
-        let mark = &instance.mark;
-        if request
-            .incarnation
-            .is_some_and(|incarnation| incarnation != mark.incarnation)
-        {
-            return absent(refusal::replaced(&full, mark));
-        }
-        if mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &mark.key.installation,
-                &request.installation,
-            ));
-        }
+        request.holds(&instance.mark, &full, &target)?;
         let readiness = if request.probe {
             Some(probe(&instance).await)
         } else {

@@ -3,28 +3,21 @@
 //! It must not do I/O. Invariant: whatever a process of this machine cannot honour is refused with its
 //! attribute, never ignored.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use super::config::LocalConfig;
 use super::place::Place;
-use crate::contract::{Fact, Facts, Problem, Resolved, Specification, Warning};
+use crate::contract::spec::loopback;
+use crate::contract::{Fact, Facts, Problem, Problems, Resolved, Specification, Warning};
 use crate::squid::Policy;
-
-/// Keys of labels that are the provider's own.
-const OWN_LABELS: &str = "egress-proxy";
 
 /// Resolves a specification.
 pub(super) fn resolve(config: &LocalConfig, specification: &Specification) -> Result<Resolved, Vec<Problem>> {
-    let Specification { key, given, labels } = specification;
-    let mut problems = unsupported(given);
-    for label in labels.keys().filter(|label| label.starts_with(OWN_LABELS)) {
-        problems.push(Problem {
-            fact: Fact::Labels,
-            message: format!("the label \"{label}\" is the provider's own: choose another key"),
-        });
-    }
+    let Specification { key, given, .. } = specification;
+    let mut problems = Problems::of(specification);
+    refuse_unsupported(given, &mut problems);
     let facts = Facts {
         // Not to be preempted is what a process of this machine is anyway.
         spot: None,
@@ -32,72 +25,45 @@ pub(super) fn resolve(config: &LocalConfig, specification: &Specification) -> Re
         ..given.clone()
     }
     .with_common_defaults();
-    let policy = match Policy::of(&facts) {
-        Ok(policy) => Some(policy),
-        Err(more) => {
-            problems.extend(more);
-            None
-        }
-    };
-    let place = Place::of(config.state_dir().as_path(), key);
-    match (place, policy) {
-        (Some(place), Some(policy)) if problems.is_empty() => {
-            let mut warnings = policy.warnings();
-            warnings.extend(out_of_reach(config.listen(), facts.allowed_cidrs.as_deref()));
-            Ok(Resolved {
-                id: place.id().clone(),
-                facts,
-                warnings,
-            })
-        }
-        _ => Err(problems),
+    let mut warnings = Vec::new();
+    if let Some(policy) = problems.keep(Policy::of(&facts)) {
+        warnings.extend(policy.warnings());
+        warnings.extend(out_of_reach(config.listen(), facts.allowed_cidrs.as_deref()));
     }
+    let place = Place::of(config.state_dir().as_path(), key);
+    problems.or_resolved(place.map(|place| place.id().clone()), facts, warnings)
 }
 
 /// What a process of this machine has no use for.
-fn unsupported(given: &Facts) -> Vec<Problem> {
+fn refuse_unsupported(given: &Facts, problems: &mut Problems) {
     let placement = [
         (Fact::Zone, &given.zone),
         (Fact::Region, &given.region),
         (Fact::MachineType, &given.machine_type),
         (Fact::Image, &given.image),
     ];
-    let mut problems: Vec<_> = placement
-        .into_iter()
-        .filter_map(|(fact, value)| {
-            Some(Problem {
+    for (fact, value) in placement {
+        if let Some(value) = value {
+            problems.refuse(
                 fact,
-                message: format!(
-                    "{fact} = \"{}\" cannot be honoured: this backend runs every proxy as a process of this machine; leave it out",
-                    value.as_ref()?
+                format!(
+                    "{fact} = \"{value}\" cannot be honoured: this backend runs every proxy as a process of this machine; leave it out"
                 ),
-            })
-        })
-        .collect();
+            );
+        }
+    }
     if given.spot == Some(true) {
-        problems.push(Problem {
-            fact: Fact::Spot,
-            message:
-                "placement.spot = true cannot be honoured: nothing is preempted on this machine; leave it out"
-                    .to_owned(),
-        });
+        problems.refuse(
+            Fact::Spot,
+            "placement.spot = true cannot be honoured: nothing is preempted on this machine; leave it out",
+        );
     }
     if given.cloud_init.is_some() {
-        problems.push(Problem {
-            fact: Fact::CloudInit,
-            message: "cloud_init cannot be honoured: a process of this machine boots nothing; leave it out"
-                .to_owned(),
-        });
+        problems.refuse(
+            Fact::CloudInit,
+            "cloud_init cannot be honoured: a process of this machine boots nothing; leave it out",
+        );
     }
-    problems
-}
-
-/// Who may use a proxy that names nobody: this machine.
-fn loopback() -> Vec<IpNet> {
-    vec![
-        IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-        IpNet::new_assert(Ipv6Addr::LOCALHOST.into(), 128),
-    ]
 }
 
 /// A warning where the proxy listens on loopback alone, and clients there are not allowed.
@@ -183,13 +149,13 @@ mod tests {
         assert_eq!(
             facts,
             [
+                Fact::Labels,
                 Fact::Zone,
                 Fact::Region,
                 Fact::MachineType,
                 Fact::Image,
                 Fact::Spot,
                 Fact::CloudInit,
-                Fact::Labels,
                 Fact::Port
             ]
         );

@@ -14,7 +14,7 @@ use crate::contract::mark::Mark;
 use crate::contract::model::{Incarnation, Instance, NativeId, label_keys};
 use crate::contract::profile::{CreatedAt, Quota, SecondaryResources};
 use crate::contract::spec::Fact;
-use crate::contract::{Accepted, AdoptPolicy, Adopted, Created, NewInstance, Resume, refusal};
+use crate::contract::{Accepted, Adopted, Created, NewInstance, Resume, refusal};
 
 impl Memory {
     pub(super) async fn create_new(
@@ -53,24 +53,7 @@ impl Memory {
         })?;
         accepted.report(instance.clone());
 
-        let warnings = match adopted {
-            Adopted::No => Vec::new(),
-            Adopted::Pending => vec![format!(
-                "\"{}\" existed already, left unfinished by an earlier create of the same specification: \
-                 it was finished and taken over.",
-                self.full(&id)
-            )],
-            Adopted::SameSpec => vec![format!(
-                "\"{}\" existed already with the same specification and was taken over; a state that held \
-                 it before holds it no longer.",
-                self.full(&id)
-            )],
-        };
-        Ok(Created {
-            instance,
-            adopted,
-            warnings,
-        })
+        Ok(Created::of(instance, adopted, &self.full(&id)))
     }
 
     /// One step of create or resume. The remote's own "not found" is never the instance's absence: it
@@ -123,31 +106,13 @@ impl Memory {
             return Err(unreachable(&place.zone));
         }
         let full = self.full(id);
-        let ours = &request.key.installation;
-        if let Some(theirs) = world
-            .secondary(id)
-            .find(|secondary| secondary.mark.key.installation != *ours)
-        {
-            return Err(refusal::other_installation(
-                &full,
-                &theirs.mark.key.installation,
-                ours,
-            ));
+        for secondary in world.secondary(id) {
+            secondary.mark.belongs_to(&request.key.installation, &full)?;
         }
-        let mark = Mark {
-            key: request.key.clone(),
-            uid: request.uid,
-            incarnation: request.incarnation,
-            pending: true,
-            label_keys: label_keys(&request.labels),
-            created_at: match self.settings.profile.created_at {
-                CreatedAt::BackendTimestamp => None,
-                CreatedAt::WrittenAtCreate => Some(Timestamp::now()),
-            },
-            spec_sha256: request.spec_sha256.clone(),
-            facts: request.facts.clone(),
-            given: request.given.clone(),
-        };
+        let mark = request.pending_mark(match self.settings.profile.created_at {
+            CreatedAt::BackendTimestamp => None,
+            CreatedAt::WrittenAtCreate => Some(Timestamp::now()),
+        });
         let Some(record) = world.record_mut(id) else {
             // Nothing is there yet: what is reported is what the next steps make.
             let record = Record::new(mark.clone(), std::net::Ipv4Addr::UNSPECIFIED.into());
@@ -162,25 +127,11 @@ impl Memory {
         let Some(theirs) = &record.mark else {
             return Err(refusal::unmarked(&full));
         };
-        if theirs.key.installation != *ours {
-            return Err(refusal::other_installation(&full, &theirs.key.installation, ours));
-        }
-        if theirs.uid != request.uid {
-            return Err(refusal::other_specification(&full, theirs, &request.facts));
-        }
+        request.claims(theirs, &full)?;
         if matches!(record.power, Power::Leaving(_)) {
             return Err(refusal::leaving(&full));
         }
-        let adopted = match (theirs.pending, request.adopt) {
-            // An earlier attempt of this very create: what it made is nobody else's.
-            _ if theirs.incarnation == request.incarnation => Adopted::No,
-            (true, AdoptPolicy::Interrupted | AdoptPolicy::SameSpec) => Adopted::Pending,
-            (false, AdoptPolicy::SameSpec) => Adopted::SameSpec,
-            (true, AdoptPolicy::Never) => return Err(refusal::never_adopted(&full)),
-            (false, AdoptPolicy::Interrupted | AdoptPolicy::Never) => {
-                return Err(refusal::handed_over(&full, theirs));
-            }
-        };
+        let adopted = request.adopts(theirs, &full)?;
         let mark = Mark {
             // The keys of before stay listed until the labels themselves are written.
             label_keys: theirs.label_keys.union(&mark.label_keys).cloned().collect(),
@@ -259,11 +210,7 @@ impl Memory {
             self.report(world, id, request.incarnation)
         })?;
         accepted.report(instance.clone());
-        Ok(Created {
-            instance,
-            adopted: Adopted::No,
-            warnings: Vec::new(),
-        })
+        Ok(Created::of(instance, Adopted::No, &self.full(id)))
     }
 
     /// Refuses what is not exactly the incarnation that was planned for.
@@ -275,16 +222,7 @@ impl Memory {
         let Some(mark) = &record.mark else {
             return Err(refusal::unmarked(&full));
         };
-        if mark.incarnation != request.incarnation {
-            return Err(refusal::plan_again(&full, &refusal::whose(&full, mark)));
-        }
-        if mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &mark.key.installation,
-                &request.installation,
-            ));
-        }
+        request.holds(mark, &full)?;
         match record.power {
             Power::Terminated | Power::Leaving(_) => Err(refusal::plan_again(&full, "it ended")),
             Power::Running | Power::Starting(_) | Power::Stopped => Ok(()),

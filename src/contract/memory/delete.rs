@@ -102,13 +102,7 @@ impl Memory {
         if request.incarnation != Some(mark.incarnation) {
             return nothing(Deleted::LeftAlone(refusal::whose(&full, mark)));
         }
-        if mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &mark.key.installation,
-                &request.installation,
-            ));
-        }
+        mark.belongs_to(&request.installation, &full)?;
         match record.power {
             Power::Leaving(_) => Ok(Verdict::Nothing(Deleted::Accepted)),
             Power::Running | Power::Starting(_) | Power::Stopped | Power::Terminated => Ok(Verdict::Instance),

@@ -35,14 +35,7 @@ impl Memory {
 
     fn judge(&self, world: &World, request: &GetRequest, place: &Place) -> Result<Found, Error> {
         let full = self.full(&request.id);
-        let absent = |error: Error| {
-            refusal::same_target(
-                &full,
-                request.recorded_target.as_ref(),
-                &world.target(&place.zone),
-            )?;
-            Err(error)
-        };
+        let target = world.target(&place.zone);
         let Some(record) = world.record(&request.id) else {
             if let Some(instance) = self.remains(world, request) {
                 return Ok(Found {
@@ -51,7 +44,7 @@ impl Memory {
                     warnings: Vec::new(),
                 });
             }
-            return absent(refusal::absent(&full));
+            return request.absent(refusal::absent(&full), &full, &target);
         };
         if !record.readable {
             return Err(unreadable(&request.id));
@@ -59,19 +52,7 @@ impl Memory {
         let Some(mark) = &record.mark else {
             return Err(refusal::unmarked(&full));
         };
-        if request
-            .incarnation
-            .is_some_and(|incarnation| incarnation != mark.incarnation)
-        {
-            return absent(refusal::replaced(&full, mark));
-        }
-        if mark.key.installation != request.installation {
-            return Err(refusal::other_installation(
-                &full,
-                &mark.key.installation,
-                &request.installation,
-            ));
-        }
+        request.holds(mark, &full, &target)?;
         let instance = self.instance(world, &request.id, record, mark);
         let readiness = request.probe.then(|| ready(&instance, record));
         Ok(Found {

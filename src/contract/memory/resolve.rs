@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use super::{Memory, Place};
-use crate::contract::spec::{Fact, Facts};
-use crate::contract::{Problem, Resolved, Specification, Warning};
+use crate::contract::spec::{Fact, Facts, loopback};
+use crate::contract::{Problem, Problems, Resolved, Specification, Warning};
 
 /// Refuses a value that is not one of those known.
-fn known(fact: Fact, given: Option<&String>, known: &BTreeSet<String>, problems: &mut Vec<Problem>) {
+fn known(fact: Fact, given: Option<&String>, known: &BTreeSet<String>, problems: &mut Problems) {
     let Some(given) = given else {
         return;
     };
@@ -20,25 +20,22 @@ fn known(fact: Fact, given: Option<&String>, known: &BTreeSet<String>, problems:
         format!("choose one of: {}", known.join(", "))
     };
     if !known.contains(given) {
-        problems.push(Problem {
-            fact,
-            message: format!("{fact} \"{given}\" is not known: {way_out}"),
-        });
+        problems.refuse(fact, format!("{fact} \"{given}\" is not known: {way_out}"));
     }
 }
 
 impl Memory {
     pub(super) fn resolved(&self, specification: &Specification) -> Result<Resolved, Vec<Problem>> {
-        let Specification { key, given, labels } = specification;
-        let mut problems = Vec::new();
+        let Specification { key, given, .. } = specification;
+        let mut problems = Problems::of(specification);
         if key.name.as_str().len() > LONGEST_NAME {
-            problems.push(Problem {
-                fact: Fact::Name,
-                message: format!(
+            problems.refuse(
+                Fact::Name,
+                format!(
                     "name \"{}\" is too long for this backend: at most {LONGEST_NAME} characters",
                     key.name
                 ),
-            });
+            );
         }
         let zone = self.zone(given.zone.as_ref(), &mut problems);
         known(
@@ -60,16 +57,10 @@ impl Memory {
             &mut problems,
         );
         if given.spot == Some(true) && !self.settings.spot {
-            problems.push(Problem {
-                fact: Fact::Spot,
-                message: "placement.spot = true cannot be honoured by this backend: leave it out".to_owned(),
-            });
-        }
-        for key in labels.keys().filter(|key| key.starts_with("egress-proxy")) {
-            problems.push(Problem {
-                fact: Fact::Labels,
-                message: format!("the label \"{key}\" is the provider's own: choose another key"),
-            });
+            problems.refuse(
+                Fact::Spot,
+                "placement.spot = true cannot be honoured by this backend: leave it out",
+            );
         }
         let facts = Facts {
             zone,
@@ -79,18 +70,12 @@ impl Memory {
         }
         .with_common_defaults();
         let placed = facts.zone.as_deref().and_then(|zone| Place::in_zone(zone, key));
-        match placed {
-            Some((id, _)) if problems.is_empty() => Ok(Resolved {
-                id,
-                warnings: warnings(&facts),
-                facts,
-            }),
-            _ => Err(problems),
-        }
+        let warnings = warnings(&facts);
+        problems.or_resolved(placed.map(|(id, _)| id), facts, warnings)
     }
 
     /// The zone an instance with these facts belongs to.
-    fn zone(&self, given: Option<&String>, problems: &mut Vec<Problem>) -> Option<String> {
+    fn zone(&self, given: Option<&String>, problems: &mut Problems) -> Option<String> {
         let mut zones = self.settings.zones.iter();
         match (given, zones.next(), zones.next()) {
             (Some(zone), ..) => {
@@ -100,13 +85,13 @@ impl Memory {
             (None, Some(only), None) => Some(only.clone()),
             (None, ..) => {
                 let zones: Vec<_> = self.settings.zones.iter().map(String::as_str).collect();
-                problems.push(Problem {
-                    fact: Fact::Zone,
-                    message: format!(
+                problems.refuse(
+                    Fact::Zone,
+                    format!(
                         "placement.zone is needed, since there is not exactly one: choose one of: {}",
                         zones.join(", ")
                     ),
-                });
+                );
                 None
             }
         }
@@ -139,13 +124,4 @@ fn warnings(facts: &Facts) -> Vec<Warning> {
             message: format!("{fact} is empty."),
         })
         .collect()
-}
-
-/// Who may use a proxy that names nobody: this machine.
-fn loopback() -> Vec<ipnet::IpNet> {
-    [
-        ipnet::IpNet::new_assert(std::net::Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-        ipnet::IpNet::new_assert(std::net::Ipv6Addr::LOCALHOST.into(), 128),
-    ]
-    .to_vec()
 }

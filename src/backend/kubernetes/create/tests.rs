@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
 use crate::backend::kubernetes::mark::tests::{mark, marked, place};
-use crate::contract::{ErrorKind, Uid};
+use crate::contract::{AdoptPolicy, ErrorKind, Uid};
 
 fn pod(mark: &Mark, phase: &str) -> Pod {
     Pod {
@@ -149,17 +149,4 @@ fn what_is_not_ours_is_refused_whatever_the_policy_and_its_phase() {
         };
         assert!(error.to_string().contains("adopt cluster/egress/a"), "{error}");
     }
-}
-
-#[test]
-fn a_user_without_a_password_never_gets_a_proxy() {
-    let facts = crate::contract::Facts {
-        allowed_cidrs: Some(vec![]),
-        username: Some("u".into()),
-        password: Some(crate::contract::spec::PasswordFact::Version("1".into())),
-        ..crate::contract::Facts::default()
-    };
-    let policy = Policy::of(&facts).expect("sound");
-    let error = passwords(&policy, &Secrets::default()).expect_err("nothing to check against");
-    assert_eq!(error.kind(), ErrorKind::Permanent);
 }

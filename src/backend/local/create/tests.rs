@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::local::record::tests::record;
-use crate::contract::{ErrorKind, Facts, Incarnation, Uid};
+use crate::contract::{AdoptPolicy, ErrorKind, Incarnation, Mark, Uid};
 
 fn request(record: &Record, adopt: AdoptPolicy) -> NewInstance {
     NewInstance {
@@ -116,17 +116,4 @@ fn another_specification_and_another_installation_are_refused_whatever_the_polic
         let error = course(Entry::Unmarked, &request(&found, adopt), &id).expect_err("refused");
         assert!(error.to_string().contains("adopt here/default/a"), "{error}");
     }
-}
-
-#[test]
-fn a_user_without_a_password_never_gets_a_proxy() {
-    let policy = Policy::of(&Facts {
-        allowed_cidrs: Some(vec![]),
-        username: Some("u".into()),
-        password: Some(crate::contract::spec::PasswordFact::Version("1".into())),
-        ..Facts::default()
-    })
-    .expect("sound");
-    let error = passwords(&policy, &Secrets::default()).expect_err("nothing to check against");
-    assert_eq!(error.kind(), ErrorKind::Permanent);
 }
