@@ -5,6 +5,19 @@
 //! domain and the volumes that its name and uid are in; the volumes are there before the domain and go
 //! before it; the domain's metadata alone says what the mark is.
 
+mod capability;
 pub mod classify;
 pub mod config;
+mod connect;
+pub mod health;
+mod hosts;
+mod observe;
 pub mod policy;
+pub mod ready;
+#[cfg(test)]
+mod testing;
+mod xml;
+
+pub use capability::{Guests, HostFacts, domain_type};
+pub use connect::{Failure, SshDialer};
+pub use hosts::{Dialer, Dialled, Facts, Hosts, Link, Reach};
