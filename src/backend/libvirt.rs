@@ -11,6 +11,7 @@ pub mod config;
 mod connect;
 pub mod health;
 mod hosts;
+pub mod names;
 mod observe;
 pub mod policy;
 pub mod ready;
