@@ -1,5 +1,5 @@
-//! The proxy every backend runs: its `squid.conf`, its password file, and what a user's own
-//! cloud-init document must look like.
+//! The proxy every backend runs: its `squid.conf`, its password file, the script that makes a machine
+//! one, and what a user's own cloud-init document must look like.
 //!
 //! The text is generated here and nowhere else; a backend says only where its Squid runs ([`Site`]).
 //! It does no I/O and knows no backend. Invariants: whatever is interpolated was parsed into a type
@@ -19,6 +19,7 @@
 //! - with a user, every request needs the password, checked by `basic_ncsa_auth` against its hash;
 //! - nothing is cached, and neither the client's address nor a `Via` is told to the destination.
 
+pub mod bootstrap;
 pub mod cloud_init;
 mod conf;
 mod domain;

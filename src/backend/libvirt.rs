@@ -9,14 +9,20 @@ mod capability;
 pub mod classify;
 pub mod config;
 mod connect;
+pub mod domain_xml;
 pub mod health;
 mod hosts;
+pub mod image;
+pub mod iso9660;
 pub mod names;
 mod observe;
 pub mod policy;
 pub mod ready;
+pub mod seed;
 #[cfg(test)]
 mod testing;
+pub mod vendor;
+pub mod volume_xml;
 mod xml;
 
 pub use capability::{Guests, HostFacts, domain_type};
