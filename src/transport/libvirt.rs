@@ -7,6 +7,8 @@
 pub mod api;
 pub mod client;
 pub mod error;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
 pub mod link;
 pub mod packet;
 pub mod procedure;

@@ -77,6 +77,11 @@ impl Element {
             .map(|(_, value)| value.as_str())
     }
 
+    /// The elements in it.
+    pub(super) fn children(&self) -> impl Iterator<Item = &Self> {
+        self.children.iter()
+    }
+
     /// The elements of that name in it.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Self> {
         self.children.iter().filter(move |child| child.name == name)
