@@ -112,9 +112,9 @@ def find_image(call, link, field):
         # A zone's view of a family, which is how gcloud asks for one; any zone sees the same.
         path = [*path[:2], "global", "images", "family", *path[5:]]
     if project is not None and path[2:4] == ["global", "images"] and len(path) in (5, 6):
-        permissions.require(
-            call, "compute.images.useReadOnly", "/".join(path), project if project.granted is not None else None
-        )
+        if project.name not in catalogue.IMAGES:
+            # Google's public images are for everybody.
+            permissions.require(call, "compute.images.useReadOnly", "/".join(path), project)
         if len(path) == 5 and path[4] in project.images:
             return project.images[path[4]]
         if len(path) == 6 and path[4] == "family":
