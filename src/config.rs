@@ -182,7 +182,7 @@ impl Config {
             None => None,
         };
         let unread = argument.is_unknown() || (scrutiny == Scrutiny::BlocksAlone && !argument.is_null());
-        let config = Self::assemble(
+        let mut config = Self::assemble(
             block,
             from_file.as_ref(),
             unread,
@@ -196,6 +196,8 @@ impl Config {
         if problems.has_errors() {
             return Err(problems);
         }
+        // What is left are warnings.
+        config.warnings.extend(problems);
         Ok(config)
     }
 

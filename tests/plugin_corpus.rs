@@ -50,5 +50,7 @@ targets!(
     number,
     type_json,
     libvirt_packet,
-    libvirt_xdr
+    libvirt_xdr,
+    libvirt_document,
+    known_hosts
 );

@@ -50,6 +50,18 @@ impl<'a> Reader<'a> {
         self.environment
     }
 
+    /// Whether an argument is given, or a block is there; a problem with it does not count.
+    #[must_use]
+    pub fn is_given(&self, name: &str) -> bool {
+        !self.value.get(name).is_null()
+    }
+
+    /// Whether it is not known yet what an argument is, or which blocks there are.
+    #[must_use]
+    pub fn is_unknown(&self, name: &str) -> bool {
+        self.value.get(name).is_unknown()
+    }
+
     /// Adds a problem.
     pub fn problem(&mut self, problem: Diagnostic) {
         self.problems.push(problem);

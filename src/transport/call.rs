@@ -327,8 +327,7 @@ where
     }
 }
 
-/// Work that runs by itself and has an owner: dropping the task aborts it. It runs in the span it
-/// was spawned in. Awaiting it yields its output.
+/// Work that runs by itself and has an owner: dropping the task aborts it. Awaiting it yields its output.
 #[derive(Debug)]
 #[must_use = "a task that nobody holds is aborted at once"]
 pub struct Task<T>(tokio::task::JoinHandle<T>);
@@ -345,13 +344,23 @@ pub enum Lost {
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Starts `work`.
+    /// Starts `work` in the span that there is.
     pub fn spawn(work: impl Future<Output = T> + Send + 'static) -> Self {
         #[expect(
             clippy::disallowed_methods,
             reason = "the one place that spawns; the handle is owned"
         )]
         Self(tokio::spawn(work.in_current_span()))
+    }
+
+    /// Starts `work` in no span: it goes on after the operation that started it, whose span would last as
+    /// long as the work.
+    pub fn apart(work: impl Future<Output = T> + Send + 'static) -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place that spawns; the handle is owned"
+        )]
+        Self(tokio::spawn(work))
     }
 }
 

@@ -18,6 +18,8 @@ use crate::transport::libvirt::{Code, Error};
 
 /// What the check of one host may take; it is asked by somebody who waits.
 const BUDGET: Duration = Duration::from_secs(60);
+/// Where libvirt's daemons are modular, the one for QEMU passes on to this one what is about storage.
+const STORAGE_DAEMON: &str = "virtstoraged";
 const GIB: f64 = (1_u64 << 30) as f64;
 
 type Details = BTreeMap<String, String>;
@@ -151,10 +153,13 @@ fn unanswered(error: Error, reasons: &Reasons) -> Ill {
             reasons.libvirt
         }
     };
-    let message = match std::error::Error::source(&error) {
+    let mut message = match std::error::Error::source(&error) {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     };
+    if message.contains(STORAGE_DAEMON) {
+        message = format!("{message}; start it with: systemctl enable --now {STORAGE_DAEMON}.socket");
+    }
     Ill { reason, message }
 }
 

@@ -110,8 +110,8 @@ impl Link {
         Self {
             shared,
             queue,
-            _reader: Task::spawn(reading),
-            _writer: Task::spawn(writing),
+            _reader: Task::apart(reading),
+            _writer: Task::apart(writing),
         }
     }
 
@@ -208,7 +208,7 @@ impl Link {
     /// pings in a row were followed by silence.
     pub(super) fn keep_alive(&self, every: Duration, times: u32) -> Task<()> {
         let shared = Arc::clone(&self.shared);
-        Task::spawn(until_dead(Arc::clone(&self.shared), async move {
+        Task::apart(until_dead(Arc::clone(&self.shared), async move {
             let mut silent = 0;
             loop {
                 match within(every, "libvirtd", shared.heard.notified()).await {

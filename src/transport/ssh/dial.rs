@@ -1,7 +1,8 @@
 //! Dialling: from a route to a session, stage by stage.
 //!
 //! It must not know what the session is for. Invariant: credentials and known_hosts are read on
-//! every dial, before anything is sent, and each stage has its own budget.
+//! every dial, before anything is sent; each stage has its own budget and, within an operation, its
+//! own span.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use russh::client::{self, Config, Handle};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tracing::{Instrument as _, Span};
 
 use super::error::{Cause, DialError, Stage};
 use super::host_key::{HostKeys, Judge, Refusal, Verifier};
@@ -169,7 +171,13 @@ async fn staged<T>(
     hop: &Hop,
     work: impl Future<Output = T> + Send,
 ) -> Result<T, Cause> {
+    let span = if Span::current().is_none() {
+        Span::none()
+    } else {
+        tracing::debug_span!("ssh.stage", stage = %stage, hop = %hop)
+    };
     within(budget, format!("{hop} ({stage})"), work)
+        .instrument(span)
         .await
         .map_err(|overran| Cause::Overran { stage, overran })
 }

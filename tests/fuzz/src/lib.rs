@@ -7,12 +7,14 @@
 use std::fmt::Debug;
 use std::sync::LazyLock;
 
+use egress::backend::libvirt::{Guests, HostFacts};
 use egress::plugin::provider::RawState;
 use egress::plugin::schema::{
     Attribute, Block, IdentityAttribute, IdentitySchema, NestedBlock, ObjectNesting, Schema,
 };
 use egress::plugin::types::Type;
 use egress::plugin::value::{Number, Value};
+use egress::transport::known_hosts::{HostName, KnownHosts};
 use egress::transport::libvirt::RemoteError;
 use egress::transport::libvirt::packet::{HEAD, Header, frame, read};
 use egress::transport::libvirt::types::{
@@ -260,6 +262,32 @@ pub fn libvirt_xdr(data: &[u8]) {
         11 => same::<Option<String>>(bytes),
         12 => same_list::<Domain>(bytes),
         _ => same_list::<i32>(bytes),
+    }
+}
+
+/// libvirt's documents: what a host is, and what guests on it can be.
+pub fn libvirt_document(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    // A document is the one or the other.
+    assert!(HostFacts::parse(text).is_none() || Guests::parse(text).is_none());
+}
+
+/// known_hosts files, asked about a host.
+pub fn known_hosts(data: &[u8]) {
+    let file = KnownHosts::new("known_hosts", data);
+    let lines = data.split(|&byte| byte == b'\n').count();
+    for port in [22, 2222] {
+        let records = file.about(&HostName::new("kvm1.lan", port));
+        for skipped in records.skipped() {
+            assert!(
+                (1..=lines).contains(&skipped.line),
+                "line {} of {lines}",
+                skipped.line
+            );
+            assert!(!skipped.why.to_string().is_empty());
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use std::error::Error as StdError;
 use std::sync::Arc;
 
+use super::super::classify;
 use super::super::config::Host;
 use super::super::policy::Reasons;
 use crate::contract::{Error, ErrorKind, HealthReason};
@@ -171,12 +172,10 @@ fn of_channel(error: &ChannelError) -> Fault {
 fn of_libvirt(error: &libvirt::Error) -> Fault {
     /// `VIR_ERR_NO_CONNECT`: no driver has that URI.
     const NO_CONNECT: Code = Code(5);
-    if is_denied(error) {
-        return Fault::There;
-    }
-    match error.code() {
-        Some(NO_CONNECT | Code::NO_SUPPORT | Code::INVALID_ARG) => Fault::There,
-        Some(_) | None => Fault::Passing,
+    match classify::kind(error) {
+        ErrorKind::Permanent => Fault::There,
+        _ if error.code() == Some(NO_CONNECT) => Fault::There,
+        ErrorKind::Transient | ErrorKind::QuotaExceeded | ErrorKind::NotFound => Fault::Passing,
     }
 }
 

@@ -122,6 +122,23 @@ async fn reasons_are_the_policys() {
     }
 }
 
+#[tokio::test]
+async fn a_daemon_for_storage_that_is_not_there_is_named() {
+    let absent = Fault::Refused(
+        Code::SYSTEM_ERROR,
+        "Failed to connect socket to '/var/run/libvirt/virtstoraged-sock': No such file or directory",
+    );
+    let report = of_stub(&kvm2::POLICY, Stub::failing("pool", absent)).await;
+    assert_eq!(report.reason, HealthReason::ApiError);
+    assert!(
+        report
+            .message
+            .contains("systemctl enable --now virtstoraged.socket"),
+        "{}",
+        report.message
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_silent_host_holds_up_no_other() {
     let config = configured(|given| {

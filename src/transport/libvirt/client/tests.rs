@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex};
 use tokio::time::Instant;
+use tracing::{Instrument as _, Subscriber};
+use tracing_subscriber::layer::{self, Layer, SubscriberExt as _};
 
 use super::super::api::LibvirtApi;
 use super::super::error::Code;
@@ -124,6 +127,27 @@ fn down_of(error: Error) -> LinkDown {
         Error::Link { down, .. } => down,
         other => panic!("the link should be down: {other:?}"),
     }
+}
+
+/// Counts the spans that ended.
+struct Ended(Arc<AtomicUsize>);
+
+impl<S: Subscriber> Layer<S> for Ended {
+    fn on_close(&self, _: tracing::span::Id, _: layer::Context<'_, S>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_outlives_the_operation_that_opened_it() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let seeing = tracing_subscriber::registry().with(Ended(Arc::clone(&ended)));
+    let _guard = tracing::subscriber::set_default(seeing);
+    let operation = tracing::info_span!("operation");
+    let (client, _peer) = opened_with(1 << 20, true).instrument(operation).await;
+    tokio::task::yield_now().await;
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
+    assert!(client.is_up());
 }
 
 #[tokio::test(start_paused = true)]
