@@ -146,7 +146,11 @@ for host in sys.argv[2:]:
 fn a_browser_spreads_its_hosts_over_the_pool() {
     let (first, second) = (free_port(), free_port());
     let direct = "  direct = [\"Intranet.example.com\", \".lan\"]\n";
-    let workspace = pool(&cli("tofu", "1.12.6"), &[("a", first), ("b", second)], direct);
+    let workspace = pool(
+        &cli("terraform", "1.15.5"),
+        &[("a", first), ("b", second)],
+        direct,
+    );
     workspace.apply();
     let pac = workspace.path("proxy.pac");
     let ask = |hosts: &[String]| -> Vec<String> {

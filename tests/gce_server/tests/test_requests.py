@@ -191,6 +191,54 @@ class Requests(unittest.TestCase):
                 self.assertEqual(self.refused(instance(scheduling=scheduling))["code"], 400)
 
 
+class Generated(unittest.TestCase):
+    """What Google's generated clients send: a version with everything, and an empty object where there is no body."""
+
+    def test_the_life_of_an_instance(self):
+        server = Running("--project", "p")
+        self.addCleanup(server.stop)
+        headers = {"x-goog-api-client": "gl-rust/1.95.0 gccl/4.1.0", "Content-Type": "application/json"}
+
+        def call(verb, path, body=None, **query):
+            query |= {"$alt": "json", "$apiVersion": "2026-09-01"}
+            status, answer = server.call(verb, path, {} if body is None and verb == "POST" else body, headers, **query)
+            self.assertEqual(status, 200, answer)
+            return answer
+
+        def finished(operation):
+            server.advance()
+            done = call("POST", f"p/zones/us-central1-a/operations/{operation['name']}/wait")
+            self.assertEqual((done["status"], done.get("error")), ("DONE", None))
+
+        body = instance(
+            labels={"egress-proxy-managed": "yes"}, metadata={"items": [{"key": "user-data", "value": "#!/bin/sh"}]}
+        )
+        body["disks"][0]["initializeParams"]["diskSizeGb"] = "20"
+        finished(call("POST", INSTANCES, body, requestId="6f3f1f3e-5d0a-4f3a-9c3e-0b0a5f3c2d1e"))
+        listed = call("GET", "p/aggregated/instances", filter="labels.egress-proxy-managed=yes", maxResults=100)
+        seen = listed["items"]["zones/us-central1-a"]["instances"][0]
+        self.assertEqual(seen["disks"][0]["diskSizeGb"], "20")
+        labels = {
+            "labels": {**seen["labels"], "egress-proxy-pending": "no"},
+            "labelFingerprint": seen["labelFingerprint"],
+        }
+        finished(call("POST", f"{INSTANCES}/a/setLabels", labels))
+        metadata = {"items": seen["metadata"]["items"], "fingerprint": seen["metadata"]["fingerprint"]}
+        finished(call("POST", f"{INSTANCES}/a/setMetadata", metadata))
+        for verb, status in (
+            ("stop", "TERMINATED"),
+            ("start", "RUNNING"),
+            ("suspend", "SUSPENDED"),
+            ("resume", "RUNNING"),
+        ):
+            finished(call("POST", f"{INSTANCES}/a/{verb}"))
+            self.assertEqual(call("GET", f"{INSTANCES}/a")["status"], status)
+        self.assertIn("Linux", call("GET", f"{INSTANCES}/a/serialPort", port=1, start=0)["contents"])
+        finished(call("DELETE", f"{INSTANCES}/a", requestId="6f3f1f3e-5d0a-4f3a-9c3e-0b0a5f3c2d1f"))
+        shown = server.control("requests?method=instances.insert")["requests"][0]
+        self.assertEqual(shown["headers"]["x-goog-api-client"], headers["x-goog-api-client"])
+
+
 class Honesty(unittest.TestCase):
     def test_an_answer_that_breaks_the_document_is_a_loud_failure(self):
         server = Running("--project", "p")
