@@ -11,30 +11,27 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::import_by_tag::{considered, missing_json, states_json, tell_missing};
+use super::import_by_tag::{considered, missing_json, states_json};
 use super::states::{self, States};
 use super::table::{counted, table};
 use super::work::{self, Work};
 use super::{Configured, Exit, Output, Streams};
-use crate::contract::ListFilter;
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics};
 use crate::terraform::gc::{self, Fate, Guards, Item};
-use crate::terraform::listing::{self, Missing};
-use crate::terraform::orphans::orphans;
+use crate::terraform::listing::Missing;
 use crate::terraform::timeouts;
+
+/// Why what was handed over stays, and the way out.
+const UNLESS_COMPLETE: &str =
+    "a state that was not given may hold it; if there is none, say so with --complete";
 
 /// The arguments.
 #[derive(Debug, Args)]
 pub(super) struct Gc {
     #[command(flatten)]
     configured: Configured,
-    /// A state whose proxies stay: as `terraform show -json` or `terraform state pull` prints it; `-`
-    /// is standard input; repeatable (default: standard input, where it is no terminal)
-    #[arg(long = "state", value_name = "FILE")]
-    states: Vec<String>,
-    /// Go without any state: nothing counts as held
-    #[arg(long, conflicts_with = "states")]
-    no_state: bool,
+    #[command(flatten)]
+    states: states::Given,
     /// The states are all of this installation's: collect what was handed over, too
     #[arg(long)]
     complete: bool,
@@ -69,11 +66,8 @@ pub(super) fn run(arguments: &Gc, streams: &mut Streams<'_>) -> Exit {
 }
 
 fn given(arguments: &Gc) -> Result<States, Diagnostics> {
-    if arguments.no_state {
-        return Ok(States::default());
-    }
-    let states = states::read(&arguments.states)?;
-    if states.read.is_empty() {
+    let states = arguments.states.read()?;
+    if states.read.is_empty() && !arguments.states.says_none() {
         return Err(Diagnostic::error("No state was given")
             .detail(
                 "What a state holds must stay, so give all that may hold proxies of this installation with --state, or say with --no-state that there is none.",
@@ -93,16 +87,8 @@ async fn collect(
         min_age: arguments.min_age,
         complete: arguments.complete,
     };
-    let backends = work.backends()?;
-    let filter = ListFilter {
-        installation: work.installation.clone(),
-        namespace: None,
-    };
     let token = CancellationToken::new();
-    let listed = listing::of_all(&backends, &filter, &token);
-    let inventory = work::patiently(streams, "Listing the backends", listed).await;
-    let found = orphans(inventory, &states.held);
-    tell_missing(&found.missing, streams);
+    let found = work.orphans(&states.held, &token, streams).await?;
     let items = gc::survey(&found, guards, Timestamp::now());
     let going = items.iter().filter(|item| item.protection.is_none()).count();
 
@@ -185,7 +171,7 @@ impl Report<'_, '_> {
 
     fn line(item: &Item, fate: Option<&Fate>) -> Line {
         let (action, reason) = match (&item.protection, fate) {
-            (Some(why), _) => ("stays", Some(why.to_string())),
+            (Some(why), _) => ("stays", Some(why.told(UNLESS_COMPLETE))),
             (None, None) => ("would go", None),
             (None, Some(Fate::Gone)) => ("gone", None),
             (None, Some(Fate::Left(why))) => ("left", Some(why.clone())),

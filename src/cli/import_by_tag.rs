@@ -11,21 +11,18 @@ use super::hcl::{self, Import};
 use super::states::{self, States};
 use super::table::{counted, table};
 use super::{Configured, Exit, Streams, work};
-use crate::contract::{ListFilter, State};
+use crate::contract::State;
 use crate::plugin::diagnostics::Diagnostics;
 use crate::terraform::egress_proxy::written::written;
-use crate::terraform::listing::{self, Inventory, Missing, Seen};
-use crate::terraform::orphans::orphans;
+use crate::terraform::listing::{Inventory, Missing, Seen};
 
 /// The arguments.
 #[derive(Debug, Args)]
 pub(super) struct ImportByTag {
     #[command(flatten)]
     configured: Configured,
-    /// A state whose proxies are left out: as `terraform show -json` or `terraform state pull` prints
-    /// it; `-` is standard input; repeatable (default: standard input, where it is no terminal)
-    #[arg(long = "state", value_name = "FILE")]
-    states: Vec<String>,
+    #[command(flatten)]
+    states: states::Given,
     /// How to print what was found
     #[arg(long, value_enum, default_value_t)]
     output: Format,
@@ -46,7 +43,7 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &ImportByTag, streams: &mut Streams<'_>) -> Exit {
-    let states = match states::read(&arguments.states) {
+    let states = match arguments.states.read() {
         Ok(states) => states,
         Err(problems) => {
             streams.problems(&problems);
@@ -54,16 +51,9 @@ pub(super) fn run(arguments: &ImportByTag, streams: &mut Streams<'_>) -> Exit {
         }
     };
     work::run(&arguments.configured, streams, async |work, streams| {
-        let backends = work.backends()?;
-        let filter = ListFilter {
-            installation: work.installation.clone(),
-            namespace: None,
-        };
-        let token = CancellationToken::new();
-        let listed = listing::of_all(&backends, &filter, &token);
-        let inventory = work::patiently(streams, "Listing the backends", listed).await;
-        let found = orphans(inventory, &states.held);
-        tell_missing(&found.missing, streams);
+        let found = work
+            .orphans(&states.held, &CancellationToken::new(), streams)
+            .await?;
         streams.print(&match arguments.output {
             Format::Text => text(&found, &states),
             Format::Json => json(&found, &states, work.installation.as_str()),
@@ -76,21 +66,6 @@ pub(super) fn run(arguments: &ImportByTag, streams: &mut Streams<'_>) -> Exit {
             (true, _) => Exit::Done,
         })
     })
-}
-
-/// Names what could not be listed.
-pub(super) fn tell_missing(missing: &[Missing<'_>], streams: &mut Streams<'_>) {
-    for part in missing {
-        streams.remark(&format!(
-            "Not listed: {} of the backend {}: {}",
-            part.scope(),
-            part.open.name,
-            part.message
-        ));
-    }
-    if !missing.is_empty() {
-        streams.remark("The result is partial: what is there is not in it.");
-    }
 }
 
 /// The states that were considered, for a person.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
 
+use clap::Args;
 use serde_json::Value;
 
 use crate::contract::Incarnation;
@@ -18,6 +19,18 @@ use crate::terraform::orphans::Held;
 const TYPE: &str = "egress_proxy";
 /// Stands for standard input.
 const STDIN: &str = "-";
+
+/// Which states a command is given.
+#[derive(Debug, Args)]
+pub(super) struct Given {
+    /// A state whose proxies are left out: as `terraform show -json` or `terraform state pull` prints
+    /// it; `-` is standard input; repeatable (default: standard input, where something is connected)
+    #[arg(long = "state", value_name = "FILE")]
+    files: Vec<String>,
+    /// Go without any state: nothing counts as held
+    #[arg(long, conflicts_with = "files")]
+    no_state: bool,
+}
 
 /// The states that were read.
 #[derive(Debug, Default)]
@@ -30,33 +43,41 @@ pub(super) struct States {
     pub(super) names: BTreeSet<String>,
 }
 
-/// Reads the given states; of none given, the one on standard input, where something is connected to
-/// it.
-///
-/// # Errors
-/// Every state that cannot be read.
-pub(super) fn read(files: &[String]) -> Result<States, Diagnostics> {
-    let mut states = States::default();
-    let mut problems = Diagnostics::new();
-    if files.is_empty() && is_connected() {
-        let text = stdin().map_err(Diagnostics::from)?;
-        // An empty pipe is what a job scheduler connects: nobody gave a state.
-        if text.iter().any(|byte| !byte.is_ascii_whitespace()) {
-            states.add("standard input", &text).map_err(Diagnostics::from)?;
-        }
+impl Given {
+    /// Whether it was said that there is no state.
+    pub(super) fn says_none(&self) -> bool {
+        self.no_state
     }
-    for file in files {
-        let (name, text) = if file == STDIN {
-            ("standard input", stdin())
+
+    /// Reads them; of none named, the one on standard input, where something is connected to it.
+    ///
+    /// # Errors
+    /// Every state that cannot be read.
+    pub(super) fn read(&self) -> Result<States, Diagnostics> {
+        let mut states = States::default();
+        if self.no_state {
+            return Ok(states);
+        }
+        let standard_input = [STDIN.to_owned()];
+        let files = if self.files.is_empty() && is_connected() {
+            &standard_input
         } else {
-            (file.as_str(), text_of(Path::new(file)))
+            &*self.files
         };
-        if let Err(problem) = text.and_then(|text| states.add(name, &text)) {
-            problems.push(problem);
+        let mut problems = Diagnostics::new();
+        for file in files {
+            let (name, text) = if file == STDIN {
+                ("standard input", stdin())
+            } else {
+                (file.as_str(), text_of(Path::new(file)))
+            };
+            if let Err(problem) = text.and_then(|text| states.add(name, &text)) {
+                problems.push(problem);
+            }
         }
+        problems.into_result()?;
+        Ok(states)
     }
-    problems.into_result()?;
-    Ok(states)
 }
 
 /// Whether standard input is a pipe or a file: neither a person nor nothing.
@@ -137,8 +158,11 @@ struct Proxy {
 /// The proxies of a state: as `terraform show -json` prints it, or raw.
 fn parse(text: &[u8]) -> Result<Vec<Proxy>, String> {
     if text.iter().all(u8::is_ascii_whitespace) {
+        // What a command that failed leaves in a pipe: to take it for no state would make every proxy an orphan.
         return Err(
-            "it is empty; give the output of `terraform show -json` or `terraform state pull`".into(),
+            "it is empty; give the output of `terraform show -json`, and see that this command did not fail, or say \
+             with --no-state that there is no state"
+                .into(),
         );
     }
     let state: Value = serde_json::from_slice(text).map_err(|error| {

@@ -12,9 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Configured, Exit, Streams, states};
 use crate::contract::observe::Meter;
-use crate::contract::{BackendName, Installation};
+use crate::contract::{BackendName, Installation, ListFilter};
 use crate::plugin::diagnostics::{Diagnostic, Diagnostics};
 use crate::plugin::signals::Signals;
+use crate::terraform::listing::{self, Inventory};
+use crate::terraform::orphans::{Held, orphans};
 use crate::terraform::session::{Open, Session};
 use crate::transport::call::within;
 
@@ -65,6 +67,36 @@ impl Work {
             backends.push(open?);
         }
         Ok(backends)
+    }
+
+    /// What these backends have of the installation and `held` does not hold. What could not be listed
+    /// is told.
+    pub(super) async fn orphans(
+        &self,
+        held: &Held,
+        token: &CancellationToken,
+        streams: &mut Streams<'_>,
+    ) -> Result<Inventory<'_>, Diagnostics> {
+        let backends = self.backends()?;
+        let filter = ListFilter {
+            installation: self.installation.clone(),
+            namespace: None,
+        };
+        let listed = listing::of_all(&backends, &filter, token);
+        let inventory = patiently(streams, "Listing the backends", listed).await;
+        let found = orphans(inventory, held);
+        for part in &found.missing {
+            streams.remark(&format!(
+                "Not listed: {} of the backend {}: {}",
+                part.scope(),
+                part.open.name,
+                part.message
+            ));
+        }
+        if !found.missing.is_empty() {
+            streams.remark("The result is partial: what is there is not in it.");
+        }
+        Ok(found)
     }
 
     /// The backend of that name.

@@ -70,15 +70,15 @@ pub(crate) enum Protection {
     Hidden(String),
 }
 
-impl fmt::Display for Protection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Protection {
+    /// The reason in words. Whoever asks has words of its own for what was handed over, since the way
+    /// out is its own.
+    pub(crate) fn told(&self, handed_over: &str) -> String {
         match self {
-            Self::Young(age) => write!(f, "younger than {}", timeouts::show(*age)),
-            Self::Ageless => f.write_str("its age is unknown, so it counts as young"),
-            Self::HandedOver => f.write_str(
-                "a state that was not given may hold it; if there is none, say so with `complete`",
-            ),
-            Self::Hidden(scope) => write!(f, "its instance may be in {scope}, which could not be listed"),
+            Self::Young(age) => format!("younger than {}", timeouts::show(*age)),
+            Self::Ageless => "its age is unknown, so it counts as young".to_owned(),
+            Self::HandedOver => handed_over.to_owned(),
+            Self::Hidden(scope) => format!("its instance may be in {scope}, which could not be listed"),
         }
     }
 }

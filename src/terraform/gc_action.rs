@@ -31,6 +31,10 @@ const MIN_AGE: &str = "min_age";
 const COMPLETE: &str = "complete";
 const DELETE: &str = "delete";
 
+/// Why what was handed over stays, and the way out.
+const UNLESS_COMPLETE: &str =
+    "a state whose proxies `keep_ids` leaves out may hold it; if there is none, set complete = true";
+
 /// The name of the action.
 pub(crate) const NAME: &str = "egress_gc";
 
@@ -149,7 +153,7 @@ impl GcAction {
         let items = gc::survey(&orphans(inventory, &held), guards, Timestamp::now());
         for item in &items {
             let line = match &item.protection {
-                Some(why) => format!("{} ({}) stays: {why}", item.id, item.kind),
+                Some(why) => format!("{} ({}) stays: {}", item.id, item.kind, why.told(UNLESS_COMPLETE)),
                 None if delete => continue,
                 None => format!("{} ({}) would go", item.id, item.kind),
             };

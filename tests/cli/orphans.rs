@@ -248,7 +248,9 @@ fn the_action_collects_what_is_not_kept(cli: &Cli) {
     };
     // Handed over, and young: told, and left.
     workspace.write("main.tf", &action(""));
-    invoke().succeeds().says(&["reference/z1/default/lost", "stays"]);
+    invoke()
+        .succeeds()
+        .says(&["reference/z1/default/lost", "stays", "set complete = true"]);
     workspace.write("main.tf", &action("    complete = true\n    delete   = true\n"));
     invoke().succeeds().says(&["younger than 1h"]);
     assert_eq!(reference.instances().len(), 2);

@@ -21,7 +21,9 @@ fn script(workspace: &mut Workspace, arguments: &[&str]) -> Run {
 /// `init` finds the provider without any configuration, and what it found validates.
 fn make_install_serves_the_cli(cli: &Cli) {
     let mut workspace = Workspace::with(cli, &one_proxy(3128));
-    script(&mut workspace, &["scripts/install"]).succeeds();
+    script(&mut workspace, &["scripts/install"])
+        .succeeds()
+        .says(&["mkdir -p ", ".local/bin/terraform-provider-egress"]);
     workspace.set_env("TF_CLI_CONFIG_FILE", "/dev/null");
     workspace
         .run(&["init", "-no-color"])

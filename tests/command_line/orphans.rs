@@ -258,13 +258,28 @@ fn a_state_comes_on_standard_input_too_and_what_is_none_is_refused() {
     ] {
         scene.run_with(Some(&state), arguments).ends_with(0).answers();
     }
+    // What a command that failed leaves in a pipe is no state, and makes no orphans.
+    for arguments in [
+        &["import-by-tag"][..],
+        &["import-by-tag", "--state", "-"],
+        &["gc", "--detailed-exitcode"],
+        &["gc", "--complete", "--delete", "--yes"],
+    ] {
+        for nothing in ["", "\n"] {
+            scene.run_with(Some(nothing), arguments).ends_with(1).complains(&[
+                "standard input",
+                "empty",
+                "--no-state",
+            ]);
+        }
+    }
     scene
-        .run_with(Some(""), &["import-by-tag", "--detailed-exitcode"])
+        .run_with(Some(""), &["import-by-tag", "--no-state", "--detailed-exitcode"])
         .ends_with(2);
     scene
-        .run_with(Some(""), &["import-by-tag", "--state", "-"])
+        .run(&["import-by-tag", "--no-state", "--state", "a.tfstate"])
         .ends_with(1)
-        .complains(&["standard input", "empty"]);
+        .complains(&["--no-state"]);
     scene
         .run(&[
             "import-by-tag",
@@ -325,7 +340,7 @@ fn gc_tells_and_deletes_only_when_told_to() {
         "lab/z1/default/old",
         "would go",
         "remains (disk",
-        "`complete`",
+        "say so with --complete",
         "a.tfstate (1 proxy)",
         "--delete",
     ] {
