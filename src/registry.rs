@@ -5,6 +5,9 @@
 //! `backend/`. Invariant: every backend that leaves this module is behind all of its decorators.
 
 mod kubernetes;
+mod kvm;
+mod kvm2;
+mod libvirt;
 mod local;
 #[cfg(feature = "testing")]
 mod memory;
@@ -26,6 +29,8 @@ pub fn kinds() -> &'static [&'static Kind] {
 
 static KINDS: &[&Kind] = &[
     &kubernetes::KIND,
+    &kvm::KIND,
+    &kvm2::KIND,
     &local::KIND,
     #[cfg(feature = "testing")]
     &memory::KIND,
