@@ -15,7 +15,6 @@ use super::names::Place;
 use super::state;
 use crate::contract::adoption::{Course, Findings, course};
 use crate::contract::{AdoptRequest, Adoption, Error, Fact, Facts, InstanceKey, refusal};
-use crate::transport::libvirt::types::affect;
 
 /// What a proxy here has.
 const FACTS: [Fact; 6] = [
@@ -50,7 +49,7 @@ impl Engine {
                 };
                 (found, key)
             }
-            Reading::Unmarked => (shown(host, &place, &seen), self.key_of(&place, &seen, request)?),
+            Reading::Unmarked => (shown(host, &seen), self.key_of(&place, &seen, request)?),
             Reading::Unreadable(why) => return Err(mark::unreadable(self.policy, &full, why)),
         };
         let course = course(request, &full, key, found)?;
@@ -93,11 +92,7 @@ impl Engine {
 
     /// Removes the marks of other policies: their backends would go on taking the domain for theirs.
     async fn strip_others(&self, host: &Host, link: &Link, seen: &Seen) -> Result<(), Error> {
-        let flags = if state::is_active(seen.state) {
-            affect::LIVE | affect::CONFIG
-        } else {
-            affect::CONFIG
-        };
+        let flags = state::affected(seen.state);
         for (namespace, _) in &seen.description.others {
             let removed = link
                 .api
@@ -110,7 +105,7 @@ impl Engine {
 }
 
 /// What a domain without our mark shows.
-fn shown(host: &Host, _place: &Place, seen: &Seen) -> Findings {
+fn shown(host: &Host, seen: &Seen) -> Findings {
     let other = seen.description.others.iter().find_map(|(_, tag)| tag.as_ref());
     match other {
         Some(tag) => Findings {

@@ -20,9 +20,10 @@ use super::order::Order;
 use super::state::{self, Life};
 use super::volumes::Stem;
 use crate::contract::{
-    Accepted, Adopted, Created, Error, InstanceId, Mark, NewInstance, Resume, State, Target, refusal,
+    Accepted, Adopted, Created, Error, Instance, InstanceId, Mark, NewInstance, Resume, State, Target,
+    refusal,
 };
-use crate::transport::libvirt::types::{Domain, affect};
+use crate::transport::libvirt::types::Domain;
 use crate::transport::libvirt::{Code, Error as LibvirtError};
 
 /// How often a create looks again after another one was faster.
@@ -97,7 +98,12 @@ impl Engine {
     ) -> Result<Option<Created>, Error> {
         let mark = order.request.pending_mark(Some(Timestamp::now()));
         let machine = self.machine(order.host, link).await?;
-        let report = || accepted.report(outline(&order.place, &mark, target, State::Provisioning));
+        let report = || {
+            accepted.report(Instance {
+                labels: order.request.labels.clone(),
+                ..outline(&order.place, &mark, target, State::Provisioning)
+            });
+        };
         let files = self.furnish(order, link, &order.stem, report).await?;
         let tag = Tag {
             mark: mark.clone(),
@@ -222,11 +228,7 @@ impl Engine {
 
     /// Writes a mark onto a domain, and where it runs onto what runs.
     pub(super) async fn write(&self, host: &Host, link: &Link, seen: &Seen, tag: &Tag) -> Result<(), Error> {
-        let flags = if state::is_active(seen.state) {
-            affect::LIVE | affect::CONFIG
-        } else {
-            affect::CONFIG
-        };
+        let flags = state::affected(seen.state);
         let element = mark::alone(tag)?;
         let Self { policy, .. } = self;
         link.api

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::capability::HostFacts;
 use super::classify;
 use super::config::{Host, LibvirtConfig};
 use super::hosts::{Dialer, Facts, Hosts, Link};
@@ -65,15 +66,23 @@ impl Engine {
         }
     }
 
-    /// What stands behind a host's name.
+    /// What a host is.
     ///
     /// # Errors
     /// Where libvirt does not say.
-    pub(super) async fn target(&self, host: &Host, link: &Link) -> Result<Target, Error> {
-        let facts = link.facts().await.map_err(|why| match why {
+    pub(super) async fn facts<'a>(&self, host: &Host, link: &'a Link) -> Result<&'a HostFacts, Error> {
+        link.facts().await.map_err(|why| match why {
             Facts::Unanswered(error) => failed(host, error),
             Facts::Unread => Error::permanent(Facts::Unread.to_string()).on(host.name.as_str()),
-        })?;
+        })
+    }
+
+    /// What stands behind a host's name.
+    ///
+    /// # Errors
+    /// As [`Engine::facts`].
+    pub(super) async fn target(&self, host: &Host, link: &Link) -> Result<Target, Error> {
+        let facts = self.facts(host, link).await?;
         Ok(Target::new([("host", facts.uuid.to_string())]))
     }
 

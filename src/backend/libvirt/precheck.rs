@@ -35,10 +35,7 @@ impl Engine {
     /// # Errors
     /// Permanent where the host runs none.
     pub(super) async fn machine(&self, host: &Host, link: &Link) -> Result<Machine, Error> {
-        let facts = link
-            .facts()
-            .await
-            .map_err(|why| Error::transient(why.to_string()).on(host.name.as_str()))?;
+        let facts = self.facts(host, link).await?;
         let arch = facts.arch.as_str();
         let arch = (!arch.is_empty()).then_some(arch);
         let ask = |kind: DomainType| async move {

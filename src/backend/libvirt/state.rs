@@ -3,7 +3,7 @@
 //! It must not ask libvirt. Invariant: a state that came later than this release is one that can be
 //! started, as the states that are known and not told here.
 
-use crate::transport::libvirt::types::DomainState;
+use crate::transport::libvirt::types::{DomainState, affect};
 
 /// Where a domain is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,15 @@ pub(super) fn is_active(state: DomainState) -> bool {
     match life(state) {
         Life::Starting | Life::Runs | Life::Paused | Life::Asleep | Life::Leaving => true,
         Life::Off => false,
+    }
+}
+
+/// Which of a domain's two configurations a change of its metadata is for: what runs is one of its own.
+pub(super) fn affected(state: DomainState) -> u32 {
+    if is_active(state) {
+        affect::LIVE | affect::CONFIG
+    } else {
+        affect::CONFIG
     }
 }
 

@@ -35,8 +35,15 @@ pub(super) fn refresh(
     if prior.get(CREATED_AT).is_null() {
         state.set(CREATED_AT, instance.created_at.map(|time| time.to_string()));
     }
+    // What is left of an instance may say whose it was and nothing more: what it was is known from before.
+    let facts = match &private.facts {
+        Some(before) if instance.state == State::Terminated && instance.mark.facts == Facts::default() => {
+            before
+        }
+        Some(_) | None => &instance.mark.facts,
+    };
     let private = Private {
-        facts: Some(instance.mark.facts.clone()),
+        facts: Some(facts.clone()),
         // An instance that was never handed over has a create behind it that did not end.
         unfinished: private.unfinished || instance.mark.pending,
     };
@@ -158,4 +165,61 @@ fn block<const N: usize>(arguments: [(&str, Value); N]) -> Value {
         return Value::Null;
     }
     Value::object(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{InstanceKey, NewInstance};
+    use crate::terraform::egress_proxy::import::empty;
+
+    fn remains(facts: Facts) -> Instance {
+        let key = InstanceKey {
+            installation: "prod".parse().expect("a name"),
+            namespace: "default".parse().expect("a name"),
+            name: "a".parse().expect("a name"),
+        };
+        Instance {
+            id: "hosts/h1/domains/a".parse().expect("an id"),
+            mark: NewInstance::new(key, facts, Default::default()).pending_mark(None),
+            target: Target::default(),
+            state: State::Terminated,
+            started: false,
+            ip: None,
+            egress_ip: None,
+            created_at: None,
+            labels: Default::default(),
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn remains_that_say_nothing_take_nothing_from_what_is_known() {
+        let known = Facts {
+            zone: Some("h1".to_owned()),
+            ..Facts::default()
+        };
+        let before = Private {
+            facts: Some(known.clone()),
+            ..Private::default()
+        };
+        let backend: BackendName = "lab".parse().expect("a name");
+        let facts = |private: &Private, instance: &Instance| {
+            let (_, private) = refresh(&empty(), private, instance, &backend);
+            private.facts
+        };
+        let silent = remains(Facts::default());
+        assert_eq!(facts(&before, &silent), Some(known));
+        assert_eq!(facts(&Private::default(), &silent), Some(Facts::default()));
+        let running = Instance {
+            state: State::Running,
+            ..silent
+        };
+        assert_eq!(facts(&before, &running), Some(Facts::default()));
+        let other = Facts {
+            zone: Some("h2".to_owned()),
+            ..Facts::default()
+        };
+        assert_eq!(facts(&before, &remains(other.clone())), Some(other));
+    }
 }

@@ -123,6 +123,23 @@ struct Inner {
     serving: AtomicBool,
     latency: Mutex<Duration>,
     cut_after: Mutex<Option<usize>>,
+    deaf_after: Mutex<Option<usize>>,
+}
+
+/// Counts down, and says whether it is time.
+fn is_due(left: &Mutex<Option<usize>>) -> bool {
+    let mut left = locked(left);
+    match *left {
+        Some(0) => {
+            *left = None;
+            true
+        }
+        Some(more) => {
+            *left = Some(more - 1);
+            false
+        }
+        None => false,
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -153,6 +170,7 @@ impl Default for FakeHost {
             serving: AtomicBool::new(true),
             latency: Mutex::default(),
             cut_after: Mutex::default(),
+            deaf_after: Mutex::default(),
         }))
     }
 }
@@ -206,20 +224,16 @@ impl FakeHost {
         locked(&self.0.cut_after).is_some()
     }
 
-    /// Whether it is time for the cut that was asked for.
-    fn is_cut_now(&self) -> bool {
-        let mut left = locked(&self.0.cut_after);
-        match *left {
-            Some(0) => {
-                *left = None;
-                true
-            }
-            Some(more) => {
-                *left = Some(more - 1);
-                false
-            }
-            None => false,
-        }
+    /// Lets that many more calls that change something be answered; the next one takes effect, and its
+    /// answer is lost with the connection, once.
+    pub fn lose_answer_after(&self, calls: usize) {
+        *locked(&self.0.deaf_after) = Some(calls);
+    }
+
+    /// Whether an answer that was to be lost is still to come.
+    #[must_use]
+    pub fn is_answer_to_be_lost(&self) -> bool {
+        locked(&self.0.deaf_after).is_some()
     }
 
     /// The host's UUID.
@@ -302,6 +316,22 @@ pub struct FakeLibvirt {
 }
 
 impl FakeLibvirt {
+    fn cut(&self, procedure: &'static str) -> Error {
+        self.down.store(true, Ordering::SeqCst);
+        Error::Link {
+            procedure,
+            down: LinkDown::Closed,
+        }
+    }
+
+    /// The answer of a call that changed something, unless it is to be lost.
+    fn answered<T>(&self, procedure: &'static str, answer: Result<T, Error>) -> Result<T, Error> {
+        if is_due(&self.host.0.deaf_after) {
+            return Err(self.cut(procedure));
+        }
+        answer
+    }
+
     /// Begins a call: counted, delayed, and struck by what was put in its way.
     async fn enter(&self, procedure: &'static str, about: &str) -> Result<MutexGuard<'_, World>, Error> {
         locked(&self.host.0.calls).push((procedure, about.to_owned()));
@@ -310,14 +340,8 @@ impl FakeLibvirt {
             // Nobody cancels it, and its deadline is later than its end.
             let _ = pause(&Limits::after(latency * 2), latency).await;
         }
-        let cut = || {
-            self.down.store(true, Ordering::SeqCst);
-            Error::Link {
-                procedure,
-                down: LinkDown::Closed,
-            }
-        };
-        if !self.host.is_reachable() || self.down.load(Ordering::SeqCst) || self.host.is_cut_now() {
+        let cut = || self.cut(procedure);
+        if !self.host.is_reachable() || self.down.load(Ordering::SeqCst) || is_due(&self.host.0.cut_after) {
             return Err(cut());
         }
         match self.host.fault(procedure, about) {

@@ -285,7 +285,7 @@ impl LibvirtApi for FakeLibvirt {
     async fn define(&self, xml: &str, _flags: u32) -> Result<Domain, Error> {
         let name = between(xml, "<name>", "</name>").unwrap_or_default();
         let mut world = self.enter("DomainDefineXMLFlags", name).await?;
-        world.define("DomainDefineXMLFlags", xml)
+        self.answered("DomainDefineXMLFlags", world.define("DomainDefineXMLFlags", xml))
     }
 
     async fn define_plain(&self, xml: &str) -> Result<Domain, Error> {
@@ -296,7 +296,7 @@ impl LibvirtApi for FakeLibvirt {
 
     async fn start(&self, domain: &Domain) -> Result<(), Error> {
         let mut world = self.enter("DomainCreate", &domain.name).await?;
-        world.run("DomainCreate", domain)
+        self.answered("DomainCreate", world.run("DomainCreate", domain))
     }
 
     async fn resume(&self, domain: &Domain) -> Result<(), Error> {
@@ -322,7 +322,7 @@ impl LibvirtApi for FakeLibvirt {
         found.id = -1;
         found.state = i32::from(DomainState::Shutoff);
         found.why = 2;
-        Ok(())
+        self.answered("DomainDestroy", Ok(()))
     }
 
     async fn undefine(&self, domain: &Domain, flags: u32) -> Result<(), Error> {
@@ -353,7 +353,7 @@ impl LibvirtApi for FakeLibvirt {
         }
         let name = name.clone();
         world.domains.remove(&name);
-        Ok(())
+        self.answered("DomainUndefineFlags", Ok(()))
     }
 
     async fn state(&self, domain: &Domain) -> Result<(DomainState, i32), Error> {
@@ -401,7 +401,7 @@ impl LibvirtApi for FakeLibvirt {
             );
         }
         found.definition.set_metadata(namespace, prefix, element);
-        Ok(())
+        self.answered("DomainSetMetadata", Ok(()))
     }
 
     async fn domain_xml(&self, domain: &Domain, _flags: u32) -> Result<String, Error> {
@@ -516,7 +516,7 @@ impl LibvirtApi for FakeLibvirt {
             content: Vec::new(),
         };
         world.volumes.insert(name.to_owned(), made);
-        Ok(volume(name))
+        self.answered("StorageVolCreateXML", Ok(volume(name)))
     }
 
     async fn delete_volume(&self, volume: &Volume) -> Result<(), Error> {
@@ -524,7 +524,7 @@ impl LibvirtApi for FakeLibvirt {
         world.running_pool("StorageVolDelete", &volume.pool)?;
         world.volume_at("StorageVolDelete", &volume.name)?;
         world.volumes.remove(&volume.name);
-        Ok(())
+        self.answered("StorageVolDelete", Ok(()))
     }
 
     async fn volume_info(&self, volume: &Volume) -> Result<VolumeInfo, Error> {
@@ -581,6 +581,6 @@ impl LibvirtApi for FakeLibvirt {
                 sent,
             });
         }
-        Ok(sent)
+        self.answered("StorageVolUpload", Ok(sent))
     }
 }
