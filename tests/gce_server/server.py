@@ -108,17 +108,26 @@ def main(arguments=None):
         tls.load_cert_chain(options.certificate, options.key)
     world = World(options.project or ["p"], options.manual_clock)
     server = Server((options.host, options.port), world, Document(options.document), tls)
+    ended = threading.Event()
+    # Before anybody can know of the server: who reads the first line may end it at once.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(target=_until_input_closes, args=(ended,), daemon=True).start()
     first = {"url": server.url, "address": server.url.rpartition("/")[2], "revision": server.document.revision}
     print(json.dumps(first), flush=True)
-    signal.signal(signal.SIGTERM, lambda *_: os.close(0))
-    try:
-        while os.read(0, 4096):
-            pass
-    except (OSError, KeyboardInterrupt):
-        pass
+    ended.wait()
     server.shutdown()
     with world.changed:
         for violation in world.violations:
             print(f"gce_server: violated: {violation}", file=sys.stderr, flush=True)
         return 1 if world.violations else 0
+
+
+def _until_input_closes(ended):
+    try:
+        while os.read(0, 4096):
+            pass
+    except OSError:
+        pass
+    ended.set()
