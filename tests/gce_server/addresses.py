@@ -35,13 +35,10 @@ def aggregated_list(call):
     )
 
 
+@operations.changing("compute.addresses.create")
 def insert(call):
     world, project, region, body = call.world, call.project, call.params["region"], call.body
     world.check_region(region)
-    permissions.require(call, "compute.addresses.create")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     found = project.addresses[region]
     if body["name"] in found:
         raise errors.already_exists(call.target())
@@ -112,11 +109,8 @@ def _internal(call, region):
     return {"address": wanted, "subnetwork": subnetwork["selfLink"], "purpose": "GCE_ENDPOINT"}
 
 
+@operations.changing("compute.addresses.delete")
 def delete(call):
-    permissions.require(call, "compute.addresses.delete")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     address, region = _find(call), call.params["region"]
     if address.get("users"):
         raise errors.in_use("address", call.target(), call.world.path(address["users"][0], "users"))
@@ -129,11 +123,8 @@ def delete(call):
     )
 
 
+@operations.changing("compute.addresses.setLabels")
 def set_labels(call):
-    permissions.require(call, "compute.addresses.setLabels")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     address = _find(call)
     labels.set_labels(call.world, address, call.body)
     return operations.begin(call, f"regions/{call.params['region']}", call.target(), address["id"])

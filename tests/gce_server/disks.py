@@ -167,11 +167,8 @@ def aggregated_list(call):
     return pages.aggregated(call, "diskAggregatedList", "disks", scopes, call.project.path("aggregated/disks"))
 
 
+@operations.changing("compute.disks.delete")
 def delete(call):
-    permissions.require(call, "compute.disks.delete")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     disk, zone = _find(call), call.params["zone"]
     if disk.get("users"):
         raise errors.in_use("disk", call.target(), call.world.path(disk["users"][0], "users"))

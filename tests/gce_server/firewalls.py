@@ -26,11 +26,8 @@ def list_(call):
     )
 
 
+@operations.changing("compute.firewalls.create")
 def insert(call):
-    permissions.require(call, "compute.firewalls.create")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     found, name = call.project.firewalls, call.body["name"]
     if name in found:
         raise errors.already_exists(call.target())
@@ -111,19 +108,17 @@ def _check_entry(field, entry):
             )
 
 
+@operations.changing("compute.firewalls.update")
 def patch(call):
     return _changed(call, lambda rule: {**rule, **call.body})
 
 
+@operations.changing("compute.firewalls.update")
 def update(call):
     return _changed(call, lambda rule: call.body)
 
 
 def _changed(call, wanted):
-    permissions.require(call, "compute.firewalls.update")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     rule = _find(call)
     made = _rule(call, wanted(rule))
     if made["name"] != rule["name"] or made["network"] != rule["network"] or made["direction"] != rule["direction"]:
@@ -136,11 +131,8 @@ def _changed(call, wanted):
     return operations.begin(call, "global", call.target(), rule["id"])
 
 
+@operations.changing("compute.firewalls.delete")
 def delete(call):
-    permissions.require(call, "compute.firewalls.delete")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     rule = _find(call)
     permissions.require(call, "compute.networks.updatePolicy", call.world.path(rule["network"], ""))
     return operations.begin(

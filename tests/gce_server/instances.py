@@ -56,12 +56,9 @@ def aggregated_list(call):
     )
 
 
+@operations.changing("compute.instances.create")
 def insert(call):
     zone = _zone(call)
-    permissions.require(call, "compute.instances.create")
-    earlier = operations.repeated(call)
-    if earlier:
-        return earlier
     for parameter in ("sourceInstanceTemplate", "sourceMachineImage"):
         if parameter in call.params:
             raise errors.not_implemented(parameter)
@@ -235,11 +232,8 @@ def _attached(call, zone, instance, made):
 def _change(permission, change):
     """A method that changes an instance at once and whose operation only reports it."""
 
+    @operations.changing(f"compute.instances.{permission}")
     def method(call):
-        permissions.require(call, f"compute.instances.{permission}")
-        earlier = operations.repeated(call)
-        if earlier:
-            return earlier
         instance = _find(call)
         change(call, instance)
         return operations.begin(call, f"zones/{_zone(call)}", call.target(), instance["id"])
@@ -250,10 +244,9 @@ def _change(permission, change):
 def _move(permission, move):
     """A method that takes an instance from one state to another."""
 
+    @operations.changing(f"compute.instances.{permission}")
     def method(call):
-        permissions.require(call, f"compute.instances.{permission}")
-        earlier = operations.repeated(call)
-        return earlier or move(call, _zone(call), _find(call))
+        return move(call, _zone(call), _find(call))
 
     return method
 

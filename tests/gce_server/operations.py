@@ -71,6 +71,19 @@ def begin(call, scope, target, target_id, *, running=None, done=None, undo=None,
     return operation
 
 
+def changing(permission):
+    """A method that changes something: it takes the permission, and answers a repeated request with its first operation."""
+
+    def decorated(method):
+        def handler(call):
+            permissions.require(call, permission)
+            return repeated(call) or method(call)
+
+        return handler
+
+    return decorated
+
+
 def repeated(call):
     """The operation that an earlier request with the same requestId began. Refuses an id that is none."""
     identifier = call.params.get("requestId")
