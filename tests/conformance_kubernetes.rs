@@ -38,7 +38,7 @@ const NO_SERVICE: &str = "without a Service nothing belongs to a Pod: the runs w
 
 /// A namespace of a real API server.
 struct KubernetesHarness {
-    rig: Rig,
+    rig: Rig<'static>,
     cannot: Vec<(Ability, &'static str)>,
 }
 

@@ -2,14 +2,17 @@
 
 #[path = "kube_node/mod.rs"]
 mod kube_node;
+#[path = "kubernetes/tunnel.rs"]
+mod tunnel;
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use egress::backend::kubernetes::{Given, GivenAccess, GivenExec, Impersonate, Kubernetes, KubernetesConfig};
 use egress::contract::{Backend as _, ErrorKind, HealthReason, ListFilter, Secret, TargetHealth};
-use kube_node::{ADMIN, Authority, Cluster, GROUP, ROTATED_ANEW};
-use serde_json::json;
+use kube_node::{ADMIN, Authority, Cluster, GROUP, ROTATED_ANEW, Setup};
+use serde_json::{Value, json};
+use tunnel::{Kind, Tunnel};
 
 fn backend_in(access: GivenAccess, environment: &[(&str, &Path)]) -> Kubernetes {
     let given = Given {
@@ -84,7 +87,7 @@ async fn refusal(backend: &Kubernetes) -> String {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn tokens_certificates_and_impersonation_are_let_in_as_who_they_are() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     assert_healthy(&health(with_token(cluster, cluster.token(ADMIN))).await, cluster);
 
     let token = cluster.write("access-token", cluster.token(ADMIN).as_bytes());
@@ -138,7 +141,7 @@ async fn tokens_certificates_and_impersonation_are_let_in_as_who_they_are() {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn who_may_do_nothing_is_told_what_to_grant() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let report = health(with_token(cluster, cluster.token("limited"))).await;
     assert_eq!(report.reason, HealthReason::Forbidden, "{report:?}");
     assert!(report.message.contains("create pods in default"), "{report:?}");
@@ -149,7 +152,7 @@ async fn who_may_do_nothing_is_told_what_to_grant() {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn who_is_not_known_is_unauthorized_and_shows_no_token() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let report = health(with_token(cluster, "geheim-token")).await;
     assert_eq!(report.reason, HealthReason::Unauthorized, "{report:?}");
     assert!(!format!("{report:?}").contains("geheim"));
@@ -160,7 +163,7 @@ async fn who_is_not_known_is_unauthorized_and_shows_no_token() {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn who_shows_nothing_is_anonymous() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let told = refusal(&backend(host(cluster))).await;
     assert!(
         told.contains("anonymous") || told.contains("does not accept the credentials"),
@@ -171,7 +174,7 @@ async fn who_shows_nothing_is_anonymous() {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn another_authority_is_not_trusted_and_insecure_trusts_anybody() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let access = GivenAccess {
         ca_certificate: Some(Authority::new("another").certificate().to_owned()),
         ..with_token(cluster, cluster.token(ADMIN))
@@ -193,7 +196,7 @@ async fn another_authority_is_not_trusted_and_insecure_trusts_anybody() {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn a_kubeconfig_is_taken_as_kubectl_takes_it() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let admin = cluster.kubeconfig();
     let named = GivenAccess {
         kubeconfig: Some(admin.display().to_string()),
@@ -218,7 +221,7 @@ async fn a_kubeconfig_is_taken_as_kubectl_takes_it() {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn a_token_that_was_rotated_on_disk_is_read_again() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let file = cluster.write("rotated-token", b"expired");
     let backend = backend(GivenAccess {
         token_file: Some(file.display().to_string()),
@@ -240,7 +243,7 @@ async fn a_token_that_was_rotated_on_disk_is_read_again() {
 async fn a_plugin_is_run_again_where_its_token_is_not_accepted() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let folder = tempfile::tempdir().expect("a folder");
     let runs = folder.path().join("runs");
     let script = format!(
@@ -275,4 +278,101 @@ async fn a_plugin_is_run_again_where_its_token_is_not_accepted() {
     };
     assert_healthy(&health(in_kubeconfig).await, cluster);
     assert_eq!(count(), 2);
+}
+
+/// What the provider's own command line says of the cluster behind a backend with these lines.
+async fn told_by_the_command(cluster: &Cluster, lines: &[&str], authorities: &Path) -> (bool, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("egress.yaml");
+    let lines: String = lines.iter().map(|line| format!("      {line}\n")).collect();
+    let text = format!(
+        "installation: prod\nbackends:\n  cluster:\n    kubernetes:\n      host: {:?}\n      ca_file: {:?}\n      token: {:?}\n{lines}",
+        cluster.server(),
+        cluster.ca_file(),
+        cluster.token(ADMIN),
+    );
+    std::fs::write(&config, text).expect("written");
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_terraform-provider-egress"))
+        .args(["health", "--output", "json", "--config"])
+        .arg(&config)
+        .env_clear()
+        // The one place for authorities that this machine trusts.
+        .env("SSL_CERT_FILE", authorities)
+        .output()
+        .await
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
+    (output.status.success(), said)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn every_kind_of_proxy_is_gone_through() {
+    let cluster = Cluster::of_our_own();
+    let authority = Authority::new("proxies");
+    let identity = authority.server(&[std::net::Ipv4Addr::LOCALHOST.into()], &["localhost"]);
+    let authorities = cluster.write("proxies.pem", authority.certificate().as_bytes());
+    let server = cluster.server().trim_start_matches("https://").to_owned();
+    for kind in [Kind::Http, Kind::Https, Kind::Socks5] {
+        let tunnel = Tunnel::open(kind, &identity).await;
+        let line = format!("proxy_url: {:?}", tunnel.url(tunnel::IN_URL));
+        let (is_healthy, said) = told_by_the_command(cluster, &[&line], &authorities).await;
+        assert!(is_healthy, "{kind:?}: {said}");
+        assert!(!said.contains("geheim"), "{kind:?}: {said}");
+        let through = tunnel.through();
+        assert!(
+            !through.is_empty() && through.iter().all(|target| *target == server),
+            "{kind:?}: {through:?} instead of {server}"
+        );
+
+        let line = format!("proxy_url: {:?}", tunnel.url("me:geheim-and-wrong"));
+        let (is_healthy, said) = told_by_the_command(cluster, &[&line], &authorities).await;
+        assert!(!is_healthy && !said.contains("geheim"), "{kind:?}: {said}");
+        assert!(
+            said.contains("the proxy to the API server does not accept"),
+            "{kind:?}: {said}"
+        );
+        assert_eq!(tunnel.through(), [""; 0], "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn the_proxy_of_a_kubeconfig_is_gone_through() {
+    let cluster = Cluster::of_our_own();
+    let identity = Authority::new("proxies").server(&[], &[]);
+    for kind in [Kind::Http, Kind::Socks5] {
+        let tunnel = Tunnel::open(kind, &identity).await;
+        let user = json!({ "token": cluster.token(ADMIN) });
+        let mut config: Value = serde_json::from_str(&cluster.kubeconfig_text(&user)).expect("JSON");
+        config["clusters"][0]["cluster"]["proxy-url"] = tunnel.url(tunnel::IN_URL).into();
+        let file = cluster.write(&format!("through-{kind:?}"), config.to_string().as_bytes());
+        let report = health(GivenAccess {
+            kubeconfig: Some(file.display().to_string()),
+            ..GivenAccess::default()
+        })
+        .await;
+        assert_healthy(&report, cluster);
+        assert!(!tunnel.through().is_empty(), "{kind:?}");
+    }
+}
+
+/// Time stands still but for what the check waits for: nobody answers it.
+#[tokio::test(start_paused = true)]
+#[ignore = "needs a Kubernetes API server"]
+async fn an_api_server_that_does_not_answer_is_a_timeout() {
+    let cluster = Cluster::start(Setup::default());
+    let access = with_token(&cluster, cluster.token(ADMIN));
+    cluster.freeze_api_server();
+    let report = health(access.clone()).await;
+    assert_eq!(report.reason, HealthReason::Timeout, "{report:?}");
+    assert_eq!(report.target, cluster.server());
+    assert!(
+        report.message.contains("did not answer within 20 s"),
+        "{report:?}"
+    );
+    cluster.thaw_api_server();
+    cluster.stop_api_server();
+    let report = health(access).await;
+    assert_eq!(report.reason, HealthReason::Unreachable, "{report:?}");
 }

@@ -14,26 +14,28 @@ mod role;
 
 use egress::contract::snapshot::Snapshot;
 use egress::contract::spec::PasswordFact;
+use std::time::Duration;
+
 use egress::contract::{
-    Accepted, Adopted, Backend as _, CreateRequest, Created, Deleted, Error, ErrorKind, Facts, Freshness,
-    ListFilter, NewInstance, Readiness, Secret, State,
+    Accepted, AdoptRequest, Adopted, Backend as _, CreateRequest, Created, Deleted, Error, ErrorKind, Facts,
+    Freshness, Incarnation, ListFilter, NewInstance, Readiness, Secret, Specification, State,
 };
-use egress::transport::call::Task;
+use egress::transport::call::{Limits, Task, retry};
 use front::{Effect, Fault, status};
 use http::Method;
 use k8s_openapi::api::core::v1::{Event, Pod, ResourceQuota, Service};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use kube_node::{Cluster, wait};
-use rig::{As, MARK, Rig};
+use rig::{As, CONF, MANAGED, MARK, Rig};
 use serde_json::{Value, json};
 
-async fn create(rig: &Rig, request: &NewInstance) -> Result<Created, Error> {
+async fn create(rig: &Rig<'_>, request: &NewInstance) -> Result<Created, Error> {
     let request = CreateRequest::New(Box::new(request.clone()));
     rig.backend().create(&request, &Accepted::new()).await
 }
 
-async fn warn(rig: &Rig, pod: &Pod, reason: &str, message: &str) {
+async fn warn(rig: &Rig<'_>, pod: &Pod, reason: &str, message: &str) {
     let events: Api<Event> = Api::namespaced(rig.client.clone(), &rig.namespace);
     let event = json!({
         "metadata": { "name": format!("{}.{}", pod.metadata.name.as_deref().unwrap_or_default(), reason.to_lowercase()) },
@@ -143,7 +145,7 @@ fn inject(pod: &mut Value) {
     pod["metadata"]["annotations"]["mesh.example/status"] = "{}".into();
 }
 
-async fn until_running(rig: &Rig, instance: &egress::contract::Instance) -> egress::contract::Instance {
+async fn until_running(rig: &Rig<'_>, instance: &egress::contract::Instance) -> egress::contract::Instance {
     wait::until_async("it runs", async || {
         let found = rig.backend().get(&Rig::read(instance, false)).await;
         let found = found.map_err(|error| error.to_string())?.instance;
@@ -182,7 +184,7 @@ async fn a_dead_pod_of_ours_is_replaced_and_never_taken_over() {
 }
 
 /// Keeps a Pod from going until the test says so.
-async fn hold(rig: &Rig, name: &str) {
+async fn hold(rig: &Rig<'_>, name: &str) {
     rig.edit_pod(
         name,
         &json!({ "metadata": { "finalizers": ["test.example/held"] } }),
@@ -190,7 +192,7 @@ async fn hold(rig: &Rig, name: &str) {
     .await;
 }
 
-async fn let_go(rig: &Rig, name: &str) {
+async fn let_go(rig: &Rig<'_>, name: &str) {
     rig.edit_pod(name, &json!({ "metadata": { "finalizers": null } }))
         .await;
 }
@@ -564,7 +566,7 @@ async fn a_password_is_in_the_pod_alone_and_follows_an_adoption() {
     });
     create(&rig, &request).await.expect_err("cut off");
     let mut again = request.clone();
-    again.incarnation = egress::contract::Incarnation::fresh();
+    again.incarnation = Incarnation::fresh();
     again.secrets.password_hash = Some(Secret::new("$6$sentinel$twohashtwohash.twohash"));
     let created = create(&rig, &again).await.expect("adopted");
     assert_eq!(created.adopted, Adopted::Pending);
@@ -581,4 +583,281 @@ async fn a_password_is_in_the_pod_alone_and_follows_an_adoption() {
         "u:$6$sentinel$twohashtwohash.twohash\n"
     );
     assert!(!format!("{created:?}").contains("$6$"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn a_free_name_costs_two_requests_and_a_removal_three() {
+    let rig = Rig::of("none", As::Role, false).await;
+    let backend = rig.backend();
+    let (_, request) = rig.wanted("first", Rig::facts());
+    let request = CreateRequest::New(Box::new(request));
+    backend.create(&request, &Accepted::new()).await.expect("created");
+    // Which cluster it is has been asked by now.
+    rig.front.asked();
+    let (id, request) = rig.wanted("a", Rig::facts());
+    let incarnation = request.incarnation;
+    let request = CreateRequest::New(Box::new(request));
+    backend.create(&request, &Accepted::new()).await.expect("created");
+    let verbs = |asked: Vec<String>| -> Vec<String> {
+        let verbs = asked.iter().filter_map(|line| line.split(' ').next());
+        verbs.map(str::to_owned).collect()
+    };
+    assert_eq!(verbs(rig.front.asked()), ["POST", "PATCH"]);
+    let removal = Rig::removal(&id, Some(incarnation));
+    assert_eq!(backend.delete(&removal).await.expect("deleted"), Deleted::Gone);
+    assert_eq!(verbs(rig.front.asked()), ["GET", "DELETE", "GET"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn one_of_many_creates_of_a_name_has_it() {
+    let rig = Rig::new("none").await;
+    let (id, request) = rig.wanted("a", Rig::facts());
+    // Each as a process of its own would: another incarnation, another connection.
+    let creates = (0..8).map(|_| {
+        let mut request = request.clone();
+        request.incarnation = Incarnation::fresh();
+        let backend = rig.direct();
+        Task::spawn(async move {
+            let limits = Limits::after(Duration::from_secs(60));
+            let create = CreateRequest::New(Box::new(request.clone()));
+            let accepted = Accepted::new();
+            let created = retry(&limits, || backend.create(&create, &accepted)).await;
+            (request.incarnation, created.is_ok())
+        })
+    });
+    let ended = futures_util::future::join_all(creates).await;
+    let mut holders: Vec<_> = ended
+        .into_iter()
+        .map(|ended| ended.expect("no panic"))
+        .filter_map(|(incarnation, holds)| holds.then_some(incarnation))
+        .collect();
+    let mut read = Rig::reading(&id);
+    let there = rig.backend().get(&read).await.expect("there").instance.mark;
+    assert!(!there.pending);
+    // One that was taken over before it was handed over gave way, and may have been told so or not.
+    assert!(holders.contains(&there.incarnation), "{holders:?}");
+    holders.retain(|incarnation| *incarnation != there.incarnation);
+    for gone in holders {
+        read.incarnation = Some(gone);
+        let error = rig.backend().get(&read).await.expect_err("another has it");
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    }
+    assert_eq!(
+        rig.pods()
+            .list(&Default::default())
+            .await
+            .expect("listed")
+            .items
+            .len(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn a_listing_that_expires_between_two_pages_is_taken_whole() {
+    let rig = Rig::of("none", As::Role, false).await;
+    for name in ["a", "b", "c"] {
+        rig.created(name).await;
+    }
+    rig.front.shorten_pages(2);
+    let gone = status(
+        410,
+        "Expired",
+        "The provided continue parameter is too old",
+        "",
+        "",
+    );
+    rig.front.put(Fault {
+        path: "continue=".to_owned(),
+        ..Fault::once(Method::GET, Effect::Answer(410, gone))
+    });
+    rig.front.asked();
+    let filter = ListFilter {
+        installation: Rig::installation(),
+        namespace: None,
+    };
+    let listing = rig.backend().list_by_tag(&filter).await.expect("listed");
+    assert_eq!((listing.instances.len(), listing.unreadable.len()), (3, 0));
+    let asked = rig.front.asked();
+    let pages: Vec<_> = asked.iter().filter(|line| line.contains("/pods?")).collect();
+    assert_eq!(pages.len(), 3, "two pages and the whole: {asked:?}");
+    assert!(!pages[2].contains("limit="), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn a_pod_whose_mark_does_not_get_through_is_not_left_behind() {
+    let rig = Rig::new("none").await;
+    let strip: fn(&mut Value) = |object| object["metadata"]["annotations"][MARK] = Value::Null;
+    let relabel: fn(&mut Value) = |object| {
+        object["metadata"]["labels"]["egress-proxy/installation"] = "platform".into();
+    };
+    for change in [strip, relabel] {
+        rig.front.put(Fault {
+            path: format!("/namespaces/{}/pods", rig.namespace),
+            ..Fault::once(Method::POST, Effect::Change(change))
+        });
+        let (_, request) = rig.wanted("a", Rig::facts());
+        let error = create(&rig, &request).await.expect_err("nobody could find it");
+        assert_eq!(error.kind(), ErrorKind::Permanent, "{error}");
+        assert!(error.to_string().contains("a policy or a webhook"), "{error}");
+        wait::until_async("the Pod's end", async || {
+            match rig.pods().get_opt("a").await.map_err(|error| error.to_string())? {
+                None => Ok(()),
+                Some(_) => Err("it is there".to_owned()),
+            }
+        })
+        .await;
+    }
+    // The handover alone is kept out: the Pod says pending, and so does the failure.
+    rig.front.put(Fault {
+        path: format!("/namespaces/{}/pods/a", rig.namespace),
+        once: false,
+        ..Fault::once(Method::PATCH, Effect::Change(strip))
+    });
+    let (_, request) = rig.wanted("a", Rig::facts());
+    let error = create(&rig, &request).await.expect_err("it was not handed over");
+    assert_eq!(error.kind(), ErrorKind::Permanent, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn what_a_pod_shows_is_adopted_only_where_it_is_as_it_was_written() {
+    let rig = Rig::new("none").await;
+    let instance = rig.created("a").await;
+    let conf = |pod: &Pod| pod.metadata.annotations.as_ref().expect("given")[CONF].clone();
+    let written = conf(&rig.pods().get("a").await.expect("there"));
+    let unmark = json!({ "metadata": { "annotations": { MARK: null }, "labels": { MANAGED: null } } });
+    rig.edit_pod("a", &unmark).await;
+    let request = AdoptRequest {
+        id: instance.id.clone(),
+        installation: Rig::installation(),
+        from: None,
+        stated: Facts::default(),
+        incarnation: Incarnation::fresh(),
+        write: None,
+    };
+    let shown = rig.backend().adopt(&request).await.expect("shown").instance.mark;
+    assert_eq!(shown.facts.allowed_cidrs, instance.mark.facts.allowed_cidrs);
+
+    // It was shown before somebody edited it: what was shown is not written any more.
+    let edited = written.replace("10.0.0.0/8", "172.16.0.0/12");
+    assert_ne!(edited, written);
+    for (text, says) in [
+        (
+            format!("{written}http_access allow all\n"),
+            "is not what this provider writes",
+        ),
+        (edited, "changed"),
+    ] {
+        rig.edit_pod("a", &json!({ "metadata": { "annotations": { CONF: text } } }))
+            .await;
+        let write = AdoptRequest {
+            write: Some(shown.clone()),
+            ..request.clone()
+        };
+        let error = rig.backend().adopt(&write).await.expect_err("another proxy");
+        assert_eq!(error.kind(), ErrorKind::Permanent, "{error}");
+        assert!(error.to_string().contains(says), "{error} says {says}");
+    }
+
+    // What is stated must be what is there.
+    rig.edit_pod("a", &json!({ "metadata": { "annotations": { CONF: written } } }))
+        .await;
+    let mut contradicting = request.clone();
+    contradicting.stated.allowed_cidrs = Some(vec!["192.168.0.0/16".parse().expect("a network")]);
+    let error = rig
+        .backend()
+        .adopt(&contradicting)
+        .await
+        .expect_err("something else");
+    assert!(error.to_string().contains("allowed_cidrs"), "{error}");
+    let write = AdoptRequest {
+        write: Some(shown.clone()),
+        ..request
+    };
+    let adopted = rig
+        .backend()
+        .adopt(&write)
+        .await
+        .expect("as it was shown")
+        .instance;
+    assert_eq!(adopted.mark, shown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn the_longest_names_and_the_largest_lists_are_taken() {
+    let rig = Rig::new("ClusterIP").await;
+    let facts = |domains: usize| Facts {
+        allowed_domains: Some((0..domains).map(|n| format!("host-{n}.example.com")).collect()),
+        ..Rig::facts()
+    };
+    let key = rig.wanted("a", Rig::facts()).1.key;
+    let is_honoured = |domains: usize| {
+        let specification = Specification {
+            key: key.clone(),
+            given: facts(domains),
+            labels: Default::default(),
+        };
+        rig.backend().resolve(&specification).is_ok()
+    };
+    let (mut most, mut too_many) = (1_usize, 10_000_usize);
+    while most + 1 < too_many {
+        let middle = most.midpoint(too_many);
+        *(if is_honoured(middle) {
+            &mut most
+        } else {
+            &mut too_many
+        }) = middle;
+    }
+    assert!(most > 2000, "{most}");
+    let name = format!("a{}", "-b".repeat(31));
+    assert_eq!(name.len(), 63);
+    let (_, mut request) = rig.wanted(&name, facts(most));
+    request.labels = [("k".repeat(63), "v".repeat(63))].into();
+    let created = create(&rig, &request).await.expect("created").instance;
+    let running = until_running(&rig, &created).await;
+    assert_eq!(
+        (running.mark.facts, running.labels),
+        (request.facts, request.labels)
+    );
+    let removal = Rig::removal(&created.id, Some(created.mark.incarnation));
+    assert_eq!(
+        rig.backend().delete(&removal).await.expect("deleted"),
+        Deleted::Gone
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Kubernetes API server"]
+async fn nothing_is_made_in_a_namespace_that_is_being_deleted() {
+    let rig = Rig::new("none").await;
+    let instance = rig.created("a").await;
+    hold(&rig, "a").await;
+    Cluster::shared().remove_namespace(&rig.namespace).await;
+    let (_, request) = rig.wanted("b", Rig::facts());
+    let error = create(&rig, &request).await.expect_err("it is being deleted");
+    assert_eq!(error.kind(), ErrorKind::Permanent, "{error}");
+    assert!(
+        error.to_string().contains("the namespace is being deleted"),
+        "{error}"
+    );
+    wait::until_async("the Pod's turn", async || {
+        let found = rig.backend().get(&Rig::read(&instance, false)).await;
+        let found = found.map_err(|error| error.to_string())?.instance;
+        (found.state == State::Terminated)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+    let_go(&rig, "a").await;
+    let removal = Rig::removal(&instance.id, Some(instance.mark.incarnation));
+    assert_eq!(
+        rig.backend().delete(&removal).await.expect("deleted"),
+        Deleted::Gone
+    );
 }

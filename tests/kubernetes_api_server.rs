@@ -27,7 +27,7 @@ fn base64(pem: &str) -> String {
 #[tokio::test]
 #[ignore = "needs a Kubernetes API server"]
 async fn tokens_certificates_and_impersonation_are_told_apart() {
-    let cluster = Cluster::shared();
+    let cluster = Cluster::of_our_own();
     let namespace = cluster.namespace().await;
     let list = async |user: Value| {
         let pods: Api<Pod> = Api::namespaced(cluster.client_of(&user).await, &namespace);

@@ -58,7 +58,7 @@ fn access() -> [Attribute; 17] {
 }
 
 /// What a proxy's Pod is like.
-fn placement() -> [Attribute; 12] {
+fn placement() -> [Attribute; 13] {
     [
         Attribute::string("image").describe(format!(
             "The image of a proxy's container; Squid 5 or later on the `PATH` and, for passwords, `sh` and `basic_ncsa_auth`. `image` of `placement` beats it. Default `\"{DEFAULT_IMAGE}\"`."
@@ -71,6 +71,7 @@ fn placement() -> [Attribute; 12] {
         Attribute::string("memory_request").describe("Memory set aside for each proxy. Default `\"128Mi\"`."),
         Attribute::string("cpu_limit").describe("The most CPU a proxy may take. Default: no limit."),
         Attribute::string("memory_limit").describe("The most memory a proxy may take. Default `\"512Mi\"`."),
+        Attribute::string("run_as_user").describe("The user, a number, that Squid runs as; `\"assigned\"` where the cluster assigns one, as OpenShift does. Default `\"65532\"`."),
         Attribute::string("service_account").describe("The service account of each Pod, whose token it does not get. Default: the namespace's."),
         Attribute::string("priority_class").describe("The priority class of each Pod. Default: the cluster's."),
         Attribute::list("tolerations", Type::String).describe("The taints that each Pod tolerates, as `kubectl taint` writes them: `\"dedicated=egress:NoSchedule\"`, `\"spot:NoSchedule\"`, `\"spot\"`."),
@@ -147,6 +148,7 @@ fn parse(reader: &mut Reader<'_>) -> Option<Arc<dyn Settings>> {
         memory_request: known(reader.string("memory_request")),
         cpu_limit: known(reader.string("cpu_limit")),
         memory_limit: known(reader.string("memory_limit")),
+        run_as_user: known(reader.string("run_as_user")),
         service_account: known(reader.string("service_account")),
         priority_class: known(reader.string("priority_class")),
         tolerations: reader.strings("tolerations").into_known().unwrap_or_default(),

@@ -12,7 +12,9 @@ use crate::contract::{
     Incarnation, Installation, Instance, NativeId,
 };
 use crate::terraform::session::Open;
-use crate::transport::call::{Interrupted, Interval, Limits, Look, Unfinished, Unsuccessful, poll, retry};
+use crate::transport::call::{
+    Interrupted, Interval, Limits, Look, Unfinished, Unsuccessful, bounded, pause, poll, retry,
+};
 
 /// How often a wait looks.
 const LOOKS: Interval = Interval {
@@ -147,6 +149,9 @@ pub(crate) async fn wait(
         })
 }
 
+/// The longest look at what a deletion that runs out of time leaves.
+const LAST_LOOK: Duration = Duration::from_secs(5);
+
 /// Deletes, and waits until nothing is left where the backend returns before that. The text is
 /// what to tell although it succeeded.
 pub(crate) async fn delete(
@@ -154,21 +159,62 @@ pub(crate) async fn delete(
     request: &DeleteRequest,
     limits: &Limits,
 ) -> Result<Option<String>, Ended> {
-    match retry(limits, || open.backend.delete(request)).await? {
+    let get = GetRequest {
+        id: request.id.clone(),
+        incarnation: request.incarnation,
+        installation: request.installation.clone(),
+        recorded_target: request.recorded_target.clone(),
+        probe: false,
+        freshness: Freshness::Fresh,
+    };
+    match deleted(open, request, &get, limits).await? {
         Deleted::Gone => Ok(None),
         Deleted::LeftAlone(whose) => Ok(Some(whose)),
-        Deleted::Accepted => {
-            let get = GetRequest {
-                id: request.id.clone(),
-                incarnation: request.incarnation,
-                installation: request.installation.clone(),
-                recorded_target: request.recorded_target.clone(),
-                probe: false,
-                freshness: Freshness::Fresh,
-            };
-            gone(open, &get, limits).await
-        }
+        Deleted::Accepted => gone(open, &get, limits).await,
     }
+}
+
+/// Deletes. Shortly before the time is up it looks at what is left, beside the attempt that still runs: an
+/// attempt that is cut off says nothing.
+async fn deleted(
+    open: &Open,
+    request: &DeleteRequest,
+    get: &GetRequest,
+    limits: &Limits,
+) -> Result<Deleted, Ended> {
+    let deletion = retry(limits, || open.backend.delete(request));
+    let look = async {
+        let time = limits.remaining();
+        pause(limits, time.saturating_sub(LAST_LOOK.min(time / 10)))
+            .await
+            .ok()?;
+        let found = bounded(limits, open.backend.get(get)).await.ok()?.ok()?;
+        Some(super::egress_proxy::wait::status(&found.instance))
+    };
+    tokio::pin!(deletion, look);
+    let mut looked = false;
+    let mut left = None;
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            outcome = &mut deletion => break outcome,
+            status = &mut look, if !looked => {
+                looked = true;
+                left = status;
+            }
+        }
+    };
+    outcome.map_err(|unsuccessful| match unsuccessful.into() {
+        Ended::OutOfTime(None) => Ended::OutOfTime(left.map(still_there)),
+        ended => ended,
+    })
+}
+
+/// What a deletion that ran out of time left.
+fn still_there(status: String) -> Error {
+    Error::transient(format!(
+        "the deletion was begun, and the instance is still there, {status}"
+    ))
 }
 
 async fn gone(open: &Open, request: &GetRequest, limits: &Limits) -> Result<Option<String>, Ended> {
@@ -191,11 +237,7 @@ async fn gone(open: &Open, request: &GetRequest, limits: &Limits) -> Result<Opti
             Unfinished::Interrupted {
                 by: Interrupted::Deadline,
                 last,
-            } => Ended::OutOfTime(last.map(|status| {
-                Error::transient(format!(
-                    "the deletion was accepted, and the instance is still there, {status}"
-                ))
-            })),
+            } => Ended::OutOfTime(last.map(still_there)),
             Unfinished::Interrupted {
                 by: Interrupted::Cancelled,
                 ..

@@ -29,3 +29,4 @@ mod lifecycle;
 mod requests;
 mod rig;
 mod services;
+mod together;

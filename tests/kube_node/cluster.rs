@@ -37,18 +37,23 @@ pub(crate) struct Cluster {
     folder: PathBuf,
 }
 
-static SHARED: LazyLock<Cluster> = LazyLock::new(|| {
-    if std::env::var("USE_EXISTING_CLUSTER").is_ok_and(|value| value == "true") {
-        Cluster::existing()
-    } else {
-        Cluster::start(Setup { controllers: true })
-    }
-});
+static OWN: LazyLock<Cluster> = LazyLock::new(|| Cluster::start(Setup { controllers: true }));
+
+static EXISTING: LazyLock<Cluster> = LazyLock::new(Cluster::existing);
 
 impl Cluster {
     /// The one that all tests of this process share, started by the first that asks.
     pub(crate) fn shared() -> &'static Self {
-        &SHARED
+        if std::env::var("USE_EXISTING_CLUSTER").is_ok_and(|value| value == "true") {
+            &EXISTING
+        } else {
+            Self::of_our_own()
+        }
+    }
+
+    /// The same, for tests that need what no existing cluster gives them: users of theirs, its log, its end.
+    pub(crate) fn of_our_own() -> &'static Self {
+        &OWN
     }
 
     /// One of the test's own, on free ports of the loopback interface.
@@ -166,6 +171,11 @@ impl Cluster {
     /// The administrator's kubeconfig, in a file of its own.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.kubeconfig_with(&self.admin)
+    }
+
+    /// The administrator, as the `user` of a kubeconfig.
+    pub(crate) fn admin(&self) -> &Value {
+        &self.admin
     }
 
     /// A kubeconfig with this `user`: `{"token": …}`, `{"exec": {…}}`, …

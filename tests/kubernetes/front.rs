@@ -52,6 +52,18 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    /// One that strikes the next request of that method, wherever it leads.
+    pub(crate) fn once(method: Method, effect: Effect) -> Self {
+        Self {
+            method: Some(method),
+            path: String::new(),
+            name: None,
+            effect,
+            once: true,
+            of_its_maker: false,
+        }
+    }
+
     fn strikes(&self, method: &Method, path: &str, body: &[u8], made: &HashSet<String>) -> bool {
         let named = |name: &String| {
             let object = serde_json::from_slice::<Value>(body).unwrap_or_default();

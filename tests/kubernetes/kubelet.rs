@@ -3,6 +3,8 @@
 //! It knows nothing of proxies' marks. Invariant: a Pod is made to run once; from then on its status is what
 //! the test wrote.
 
+#![allow(dead_code, reason = "each test file uses its share")]
+
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -26,6 +26,8 @@ use crate::kubelet;
 /// The annotation that holds the mark, and the label that says there is one.
 pub(crate) const MARK: &str = "egress-proxy/mark";
 pub(crate) const MANAGED: &str = "egress-proxy/managed";
+/// The annotation that is mounted as `squid.conf`.
+pub(crate) const CONF: &str = "egress-proxy/squid.conf";
 
 /// As whom the backend asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,10 @@ pub(crate) enum As {
 }
 
 /// A namespace for one test.
-pub(crate) struct Rig {
+pub(crate) struct Rig<'c> {
+    cluster: &'c Cluster,
+    /// The `user` of a kubeconfig as whom the backend asks.
+    user: Value,
     pub(crate) namespace: String,
     pub(crate) front: Front,
     /// The administrator's own way in, past the front.
@@ -46,23 +51,30 @@ pub(crate) struct Rig {
     _kubelet: Option<Task<()>>,
 }
 
-impl Rig {
+impl Rig<'static> {
     /// With a node that makes every Pod run.
     pub(crate) async fn new(service: &'static str) -> Self {
         Self::of(service, As::Admin, true).await
     }
 
     pub(crate) async fn of(service: &'static str, who: As, with_node: bool) -> Self {
-        let cluster = Cluster::shared();
+        Self::on(Cluster::shared(), service, who, with_node).await
+    }
+}
+
+impl<'c> Rig<'c> {
+    pub(crate) async fn on(cluster: &'c Cluster, service: &'static str, who: As, with_node: bool) -> Rig<'c> {
         let client = cluster.client().await;
         let namespace = cluster.namespace().await;
-        let seen_as = match who {
-            As::Admin => client.clone(),
+        let user = match who {
+            As::Admin => cluster.admin().clone(),
             As::Role => crate::role::granted(cluster, &client, &namespace).await,
         };
         let pods = Api::namespaced(client.clone(), &namespace);
         Self {
-            front: Front::open(seen_as).await,
+            front: Front::open(cluster.client_of(&user).await).await,
+            cluster,
+            user,
             _kubelet: with_node.then(|| Task::spawn(kubelet::run(pods))),
             namespace,
             client,
@@ -81,7 +93,9 @@ impl Rig {
     /// What the block of a backend says.
     pub(crate) fn given(&self) -> Given {
         let name = format!("front-{}", self.namespace);
-        let path = Cluster::shared().write(&name, self.front.kubeconfig().to_string().as_bytes());
+        let path = self
+            .cluster
+            .write(&name, self.front.kubeconfig().to_string().as_bytes());
         Given {
             access: GivenAccess {
                 kubeconfig: Some(path.display().to_string()),
@@ -104,6 +118,12 @@ impl Rig {
         edit(&mut given);
         let config = KubernetesConfig::new(given, |_| None).expect("sound");
         Arc::new(Kubernetes::new("cluster".parse().expect("a name"), config))
+    }
+
+    /// The backend without the front: its connections are those to the API server itself.
+    pub(crate) fn direct(&self) -> Arc<dyn Backend> {
+        let path = self.cluster.kubeconfig_with(&self.user);
+        self.configured(|given| given.access.kubeconfig = Some(path.display().to_string()))
     }
 
     /// Facts that a user would give.
@@ -146,11 +166,20 @@ impl Rig {
     /// A read of a wait or an apply.
     pub(crate) fn read(instance: &Instance, probe: bool) -> GetRequest {
         GetRequest {
-            id: instance.id.clone(),
             incarnation: Some(instance.mark.incarnation),
+            probe,
+            ..Self::reading(&instance.id)
+        }
+    }
+
+    /// A read of whatever has that id.
+    pub(crate) fn reading(id: &NativeId) -> GetRequest {
+        GetRequest {
+            id: id.clone(),
+            incarnation: None,
             installation: Self::installation(),
             recorded_target: None,
-            probe,
+            probe: false,
             freshness: Freshness::Fresh,
         }
     }

@@ -9,12 +9,13 @@ use kube::Api;
 use kube::api::PostParams;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kube_node::Cluster;
 
-/// A client of the account that the kustomization makes, with exactly the rights that it grants.
-pub(crate) async fn granted(cluster: &Cluster, client: &kube::Client, namespace: &str) -> kube::Client {
+/// The account that the kustomization makes, with exactly the rights that it grants, as the `user` of a
+/// kubeconfig.
+pub(crate) async fn granted(cluster: &Cluster, client: &kube::Client, namespace: &str) -> Value {
     let account: ServiceAccount = made(client, namespace, "service-account.yaml").await;
     let _: Role = made(client, namespace, "role.yaml").await;
     let mut binding: RoleBinding = read("role-binding.yaml");
@@ -25,7 +26,7 @@ pub(crate) async fn granted(cluster: &Cluster, client: &kube::Client, namespace:
     make(client, namespace, &binding).await;
     let name = account.metadata.name.expect("named");
     let token = cluster.service_account_token(namespace, &name).await;
-    cluster.client_of(&json!({ "token": token })).await
+    json!({ "token": token })
 }
 
 fn read<K: DeserializeOwned>(file: &str) -> K {

@@ -48,7 +48,7 @@ impl Cluster {
             }
             Reading::Unmarked => {
                 let found = Findings {
-                    facts: shown(&pod),
+                    facts: shown(&pod).map_err(|why| refusal::not_adoptable(&full, &why))?,
                     ..Findings::default()
                 };
                 (found, false)
@@ -120,24 +120,14 @@ fn marked(mark: &Mark) -> Result<serde_json::Value, Error> {
     Ok(json!({ "labels": mark::labels(mark), "annotations": mark::annotations(mark)? }))
 }
 
-/// What a Pod without a mark shows of the proxy in it.
-fn shown(pod: &Pod) -> Facts {
-    let conf = mark::annotation(&pod.metadata, CONF).and_then(|conf| evidence(conf, Loopback::Denied));
-    let mut facts = match conf {
-        Some(conf) => {
-            let user = mark::annotation(&pod.metadata, PASSWORDS)
-                .filter(|_| conf.authenticated)
-                .and_then(|text| text.trim_end().split_once(':'));
-            Facts {
-                username: user.map(|(name, _)| name.to_owned()),
-                password: user.map(|(_, hash)| PasswordFact::HashSha256(sha256_hex(hash))),
-                ..conf.facts
-            }
-        }
+/// What a Pod without a mark shows of the proxy in it, or why that cannot be believed.
+fn shown(pod: &Pod) -> Result<Facts, String> {
+    let mut facts = match mark::annotation(&pod.metadata, CONF) {
+        Some(conf) => configured(conf, mark::annotation(&pod.metadata, PASSWORDS))?,
         None => Facts::default(),
     };
     let Some(spec) = &pod.spec else {
-        return facts;
+        return Ok(facts);
     };
     // A Pod of other making has its Squid in its only container, whatever that is called.
     let squid = spec
@@ -161,7 +151,30 @@ fn shown(pod: &Pod) -> Facts {
     facts.zone = selected(ZONE_LABEL);
     facts.region = selected(REGION_LABEL);
     facts.machine_type = selected(MACHINE_TYPE_LABEL);
-    facts
+    Ok(facts)
+}
+
+/// What the configuration of a Pod of our making says, if it is as we wrote it.
+fn configured(conf: &str, passwords: Option<&str>) -> Result<Facts, String> {
+    let shown = evidence(conf, Loopback::Denied).ok_or_else(|| {
+        format!(
+            "its annotation {CONF} is not what this provider writes, so that nobody can tell what it lets through: \
+             restore it, or delete the Pod and have the proxy made anew"
+        )
+    })?;
+    if !shown.authenticated {
+        return Ok(shown.facts);
+    }
+    let (name, hash) = passwords
+        .and_then(|text| text.trim_end().split_once(':'))
+        .ok_or_else(|| {
+            format!("it asks for a user and a password, and its annotation {PASSWORDS} is gone or damaged")
+        })?;
+    Ok(Facts {
+        username: Some(name.to_owned()),
+        password: Some(PasswordFact::HashSha256(sha256_hex(hash))),
+        ..shown.facts
+    })
 }
 
 #[cfg(test)]
@@ -169,6 +182,8 @@ mod tests {
     use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec};
 
     use super::*;
+    use crate::backend::kubernetes::pod::conf;
+    use crate::squid::Policy;
 
     fn pod(containers: Vec<Container>) -> Pod {
         Pod {
@@ -200,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_pod_of_other_making_shows_its_port_image_and_zone() {
-        let facts = shown(&pod(vec![container("proxy", &[8080])]));
+        let facts = shown(&pod(vec![container("proxy", &[8080])])).expect("believed");
         let expected = Facts {
             port: Some(8080),
             image: Some("registry.example/proxy:1".to_owned()),
@@ -212,14 +227,40 @@ mod tests {
 
     #[test]
     fn what_is_ambiguous_is_not_guessed() {
-        let two_ports = shown(&pod(vec![container("proxy", &[8080, 8443])]));
+        let shown = |containers| shown(&pod(containers)).expect("believed");
+        let two_ports = shown(vec![container("proxy", &[8080, 8443])]);
         assert_eq!(two_ports.port, None);
-        let two_containers = shown(&pod(vec![container("a", &[1]), container("b", &[2])]));
+        let two_containers = shown(vec![container("a", &[1]), container("b", &[2])]);
         assert_eq!((two_containers.port, two_containers.image), (None, None));
-        let beside_ours = shown(&pod(vec![
-            container("sidecar", &[1]),
-            container(CONTAINER, &[3128]),
-        ]));
+        let beside_ours = shown(vec![container("sidecar", &[1]), container(CONTAINER, &[3128])]);
         assert_eq!(beside_ours.port, Some(3128));
+    }
+
+    #[test]
+    fn a_configuration_that_was_changed_by_hand_is_not_believed() {
+        let facts = Facts {
+            allowed_cidrs: Some(vec!["10.0.0.0/8".parse().expect("a network")]),
+            username: Some("team".into()),
+            password: Some(PasswordFact::Version("1".into())),
+            ..Facts::default()
+        };
+        let policy = Policy::of(&facts.with_common_defaults()).expect("sound");
+        let conf = conf(&policy).expect("sound");
+        let passwords = "team:$6$salt$hash\n";
+        let believed = configured(&conf, Some(passwords)).expect("as it was written");
+        assert_eq!(believed.username.as_deref(), Some("team"));
+        assert_eq!(
+            believed.password,
+            Some(PasswordFact::HashSha256(sha256_hex("$6$salt$hash")))
+        );
+        for (conf, passwords, named) in [
+            (conf.replace("allow client", "allow all"), Some(passwords), CONF),
+            (String::new(), Some(passwords), CONF),
+            (conf.clone(), None, PASSWORDS),
+            (conf.clone(), Some("team"), PASSWORDS),
+        ] {
+            let why = configured(&conf, passwords).expect_err("changed");
+            assert!(why.contains(named) && !why.contains("$6$"), "{why}");
+        }
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Failure {
     pub(super) shared: bool,
     /// Whether the API server did not accept the credentials, so that fresh ones may help.
     pub(super) unauthorized: bool,
+    /// Whether the API server found no role that allows it, which one that is starting never finds.
+    pub(super) without_role: bool,
 }
 
 impl Failure {
@@ -45,12 +47,23 @@ impl Failure {
             retry_after: None,
             shared: false,
             unauthorized: false,
+            without_role: false,
         }
     }
 
     /// Credentials that cannot be read or used: the same for every call, until somebody acts.
     pub(super) fn credentials(text: impl Into<String>) -> Self {
         Self::new(ErrorKind::Permanent, HealthReason::CredentialsUnavailable, text).shared()
+    }
+
+    /// The same answer of an API server that is still starting, and does not know yet who may do what.
+    pub(super) fn while_starting(self) -> Self {
+        Self {
+            kind: ErrorKind::Transient,
+            reason: HealthReason::ApiError,
+            text: format!("the API server is still starting: {}", self.text),
+            ..self
+        }
     }
 
     pub(super) fn because(mut self, cause: impl Into<String>) -> Self {
@@ -143,6 +156,14 @@ fn by_transport(error: &(dyn StdError + 'static)) -> Failure {
             return by_tls(failure);
         }
     }
+    // The innermost cause is the one that says something: "dns error", "Connection refused".
+    let innermost = causes(error).last().map(ToString::to_string);
+    if let Some(failure) = causes(error).find_map(|cause| by_proxy(&cause.to_string())) {
+        return match innermost {
+            Some(cause) if failure.kind == ErrorKind::Transient => failure.because(cut(&cause)),
+            Some(_) | None => failure,
+        };
+    }
     let io = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>());
     let text = match io.map(io::Error::kind) {
         Some(io::ErrorKind::ConnectionRefused) => {
@@ -154,12 +175,36 @@ fn by_transport(error: &(dyn StdError + 'static)) -> Failure {
         }
         Some(_) | None => "the API server cannot be reached",
     };
-    // The innermost cause is the one that says something: "dns error", "Connection refused".
-    let innermost = causes(error).last().map(ToString::to_string);
     let failure = Failure::new(ErrorKind::Transient, HealthReason::Unreachable, text);
     match innermost {
         Some(cause) => failure.because(cut(&cause)),
         None => failure,
+    }
+}
+
+/// What it means where the proxy in between is the one that failed.
+///
+/// MATCH ON TEXT: the errors of hyper-util's connectors have private types; the texts are those of its source,
+/// and tested through real proxies.
+fn by_proxy(cause: &str) -> Option<Failure> {
+    match cause {
+        "tunnel error: proxy authorization required"
+        | "SOCKS error: credentials not accepted"
+        | "SOCKS error: server does not support user/pass authentication" => Some(
+            Failure::new(
+                ErrorKind::Permanent,
+                HealthReason::Unauthorized,
+                "the proxy to the API server does not accept the user and the password of its URL, or that it has none: \
+                 check proxy_url, proxy-url of the kubeconfig, or HTTPS_PROXY",
+            )
+            .shared(),
+        ),
+        _ if cause.starts_with("tunnel error: ") || cause.starts_with("SOCKS error: ") => Some(Failure::new(
+            ErrorKind::Transient,
+            HealthReason::Unreachable,
+            "the proxy to the API server cannot be reached, or does not reach it",
+        )),
+        _ => None,
     }
 }
 
@@ -311,6 +356,12 @@ fn forbidden(status: &Status, said: &str) -> Failure {
     if said.contains("violates PodSecurity") {
         return refused(format!("the namespace's Pod Security refuses the Pod: {said}"));
     }
+    if said.contains("unable to validate against any security context constraint") {
+        return refused(format!(
+            "the security context constraints of OpenShift refuse the Pod: set run_as_user to \"assigned\", so that \
+             it gets one of the namespace's own users ({said})"
+        ));
+    }
     if because("NamespaceTerminating") {
         return refused(format!("the namespace is being deleted: {said}"));
     }
@@ -340,7 +391,10 @@ fn forbidden(status: &Status, said: &str) -> Failure {
     }
     // "User "x" cannot create resource "pods" in API group "" in the namespace "egress""
     if said.contains(" cannot ") && said.contains(" resource ") {
-        return refused(format!("it is not allowed: {said}; {RBAC}"));
+        return Failure {
+            without_role: true,
+            ..refused(format!("it is not allowed: {said}; {RBAC}"))
+        };
     }
     refused(denied(said))
 }
@@ -360,7 +414,8 @@ fn invalid(status: &Status, said: &str) -> String {
         .details
         .as_ref()
         .map_or(&[][..], |details| &details.causes[..]);
-    if causes.is_empty() {
+    // A policy's own words belong to no field.
+    if causes.iter().all(|cause| cause.field.is_empty()) {
         return denied(said);
     }
     let fields: Vec<_> = causes

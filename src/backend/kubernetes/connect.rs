@@ -22,6 +22,8 @@ use crate::transport::call;
 
 /// What one call may take, the handshake and a plugin's credentials included.
 const BUDGET: Duration = Duration::from_secs(60);
+/// How long after trouble an API server may still be reading its roles.
+const STARTING: Duration = Duration::from_secs(60);
 /// Credentials that expire so soon are had anew before they are used.
 const MARGIN: SignedDuration = SignedDuration::from_secs(10);
 
@@ -55,6 +57,8 @@ struct Inner {
     access: Access,
     session: Mutex<Option<Session>>,
     warnings: StdMutex<Warnings>,
+    /// When a call last failed in a way that may pass.
+    trouble: StdMutex<Option<tokio::time::Instant>>,
 }
 
 /// What the user should know of the credentials.
@@ -83,6 +87,7 @@ impl Connection {
             access,
             session: Mutex::new(None),
             warnings: StdMutex::default(),
+            trouble: StdMutex::default(),
         }))
     }
 
@@ -129,6 +134,7 @@ impl Connection {
                 overran.to_string(),
             ))
         });
+        let outcome = outcome.map_err(|failure| self.in_the_light_of_trouble(failure));
         span.in_scope(|| {
             let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             match &outcome {
@@ -146,6 +152,19 @@ impl Connection {
             }
         });
         outcome
+    }
+
+    /// What a failure means after what went wrong before: an API server that was away a moment ago has not read
+    /// its roles yet, and allows nothing.
+    fn in_the_light_of_trouble(&self, failure: Failure) -> Failure {
+        let mut trouble = self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = tokio::time::Instant::now();
+        if failure.kind == ErrorKind::Transient {
+            *trouble = Some(now);
+        } else if failure.without_role && trouble.is_some_and(|at| now.duration_since(at) < STARTING) {
+            return failure.while_starting();
+        }
+        failure
     }
 
     async fn with_fresh_credentials<T, F, Fut>(&self, operation: F) -> Result<T, Failure>

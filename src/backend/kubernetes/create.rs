@@ -95,58 +95,91 @@ impl Cluster {
             target: self.target().await?,
         };
         let place = &plan.place;
+        // Most names are free, so that the first thing to ask for is the Pod. A Service has to be tried out
+        // before that, and what that says of a name is worth less than what its Pod says.
+        let mut refused = None;
+        if self.config().service == ServiceKind::None {
+            let mark = request.pending_mark(None);
+            match self.make_pod(&plan, &mark).await {
+                Ok(Some(pod)) => return self.complete(&plan, &mark, pod, accepted).await,
+                Ok(None) => {}
+                // Quota and admission come before the name: what is there already decides.
+                Err(error) => refused = Some(error),
+            }
+        }
         for _ in 0..LOOKS {
-            let found = self.find::<Pod>(place).await?;
+            let found = match self.find::<Pod>(place).await {
+                Ok(found) => found,
+                Err(error) => return Err(refused.unwrap_or(error)),
+            };
             let silent = |pod: &Pod| self.silent(place, pod);
             match course(place, found, request, &plan.id, silent)? {
                 Course::Make => {
-                    if let Some(created) = self.make_proxy(&plan, accepted).await? {
-                        return Ok(created);
+                    if let Some(error) = refused {
+                        return Err(error);
+                    }
+                    let mark = request.pending_mark(None);
+                    if self.config().service != ServiceKind::None {
+                        self.can_expose(place, &mark, self.config().service).await?;
+                    }
+                    if let Some(pod) = self.make_pod(&plan, &mark).await? {
+                        return self.complete(&plan, &mark, pod, accepted).await;
                     }
                 }
                 Course::Replace(ended) => {
-                    self.remove(place, &*ended).await?;
-                    let uid = ended.metadata.uid.as_deref();
-                    self.gone::<Pod>(place, uid, super::delete::why_there).await?;
+                    refused = None;
+                    self.remove(place, &*ended, super::delete::why_there).await?;
                 }
                 Course::Adopt(adopted, mark, pod) => {
                     if let Some(created) = self.adopt_pod(&plan, adopted, &mark, *pod, accepted).await? {
                         return Ok(created);
                     }
+                    refused = None;
                 }
             }
         }
         Err(refusal::vanished(&plan.id, request.incarnation))
     }
 
-    /// Makes Pod and Service; `None` where another create was faster.
-    async fn make_proxy(&self, plan: &Plan<'_>, accepted: &Accepted) -> Result<Option<Created>, Error> {
+    /// Makes the Pod; `None` where there is one of that name.
+    async fn make_pod(&self, plan: &Plan<'_>, mark: &Mark) -> Result<Option<Pod>, Error> {
         let Plan { place, request, .. } = plan;
-        let mark = request.pending_mark(None);
-        let config = self.config();
-        if config.service != ServiceKind::None {
-            self.can_expose(place, &mark, config.service).await?;
-        }
         let pod = pod::build(
             place,
-            &mark,
+            mark,
             &request.labels,
             &plan.policy,
             plan.passwords.as_ref(),
-            config,
+            self.config(),
         )?;
-        let pod = match self.make(place, &pod).await? {
-            Made::Done(pod) => *pod,
-            Made::Exists => return Ok(None),
-            Made::NoNamespace => return Err(expose::no_namespace(place)),
-        };
-        accepted.report(self.instance(place, &mark, &pod, None, plan.target)?);
-        let service = match self.exposed(place, &mark, &pod).await {
+        match self.make(place, &pod).await? {
+            Made::Done(pod) => Ok(Some(*pod)),
+            Made::Exists => Ok(None),
+            Made::NoNamespace => Err(expose::no_namespace(place)),
+        }
+    }
+
+    /// From the Pod that was made to the proxy.
+    async fn complete(
+        &self,
+        plan: &Plan<'_>,
+        mark: &Mark,
+        pod: Pod,
+        accepted: &Accepted,
+    ) -> Result<Created, Error> {
+        let Plan { place, .. } = plan;
+        if !mark::is_findable(place, mark, &pod.metadata) {
+            // Nobody could find it again. The first failure is the one to tell.
+            let _ = self.dismiss(place, &pod).await;
+            return Err(mark::altered(&plan.id));
+        }
+        accepted.report(self.instance(place, mark, &pod, None, plan.target)?);
+        let service = match self.exposed(place, mark, &pod).await {
             Ok(service) => service,
             Err(error) => {
                 if !error.kind().retryable() {
                     // The first failure is the one to tell; a Pod that is left says `pending`.
-                    let _ = self.remove(place, &pod).await;
+                    let _ = self.dismiss(place, &pod).await;
                 }
                 return Err(error);
             }
@@ -154,7 +187,7 @@ impl Cluster {
         self.finish(
             place,
             plan.target,
-            &mark,
+            mark,
             pod,
             service,
             None,
@@ -162,7 +195,6 @@ impl Cluster {
             accepted,
         )
         .await
-        .map(Some)
     }
 
     /// Takes over a Pod; `None` where somebody changed its mark meanwhile.
@@ -190,7 +222,7 @@ impl Cluster {
                 annotations[pod::PASSWORDS] = passwords.expose().into();
             }
             let metadata = json!({ "annotations": annotations });
-            match self.write(place, pod, found, &metadata).await? {
+            match self.write(place, pod, found, &mark, &metadata).await? {
                 Some(pod) => pod,
                 None => return Ok(None),
             }
@@ -290,7 +322,7 @@ impl Cluster {
         metadata["annotations"] = json!(mark::annotations(&handed_over)?);
         let full = self.full(place.id());
         let pod = self
-            .write(place, pod, mark, &metadata)
+            .write(place, pod, mark, &handed_over, &metadata)
             .await?
             .ok_or_else(|| refusal::vanished(&full, mark.incarnation))?;
         let instance = self.instance(place, &handed_over, &pod, service.as_ref(), target)?;
@@ -298,32 +330,30 @@ impl Cluster {
         Ok(Created::of(instance, adopted, &full))
     }
 
-    /// Writes metadata onto a Pod for as long as it carries that mark, whatever else of it changes;
-    /// `None` where it does not any more.
+    /// Writes a mark, and what else is in `metadata`, onto a Pod for as long as it carries the mark before,
+    /// whatever else of it changes; `None` where it does not any more.
     async fn write(
         &self,
         place: &Place,
         mut pod: Pod,
+        before: &Mark,
         mark: &Mark,
         metadata: &Value,
     ) -> Result<Option<Pod>, Error> {
         let uid = pod.metadata.uid.clone();
         for _ in 0..LOOKS {
             match self.change(place, &pod, metadata).await? {
-                Changed::Done(pod) => return Ok(Some(*pod)),
+                Changed::Done(pod) if mark::carries(place, mark, &pod.metadata) => return Ok(Some(*pod)),
+                Changed::Done(_) => return Err(mark::altered(&self.full(place.id()))),
                 Changed::Gone => return Ok(None),
                 Changed::Conflict => {}
             }
-            let Some(found) = self
-                .find::<Pod>(place)
-                .await?
-                .filter(|found| found.metadata.uid == uid)
-            else {
-                return Ok(None);
-            };
-            match mark::read(place, &found.metadata) {
-                Reading::Marked(now) if *now == *mark => pod = found,
-                Reading::Marked(_) | Reading::Unmarked | Reading::Unreadable(_) => return Ok(None),
+            let found = self.find::<Pod>(place).await?;
+            let is_still_that =
+                |found: &Pod| found.metadata.uid == uid && mark::carries(place, before, &found.metadata);
+            match found.filter(is_still_that) {
+                Some(found) => pod = found,
+                None => return Ok(None),
             }
         }
         Err(Error::transient(format!(

@@ -50,11 +50,8 @@ impl Cluster {
 
     async fn remove_pod(&self, place: &Place, pod: &Pod, mark: &Mark) -> Result<(), Error> {
         // Asked again of a Pod that is leaving: it costs one call and shortens nothing.
-        match self.remove(place, pod).await? {
-            Removed::Accepted => {
-                let uid = pod.metadata.uid.as_deref();
-                self.gone::<Pod>(place, uid, why_there).await
-            }
+        match self.remove(place, pod, why_there).await? {
+            Removed::Gone => Ok(()),
             Removed::Other => Err(refusal::vanished(&self.full(place.id()), mark.incarnation)),
         }
     }
@@ -71,36 +68,23 @@ impl Cluster {
         if !ours {
             return Ok(());
         }
-        // Another one of that name means that this one is gone.
-        self.remove(place, &found).await?;
-        self.gone::<Service>(place, found.metadata.uid.as_deref(), why_service_there)
-            .await
+        match self.remove(place, &found, why_service_there).await? {
+            // Another one of that name means that this one is gone.
+            Removed::Gone | Removed::Other => Ok(()),
+        }
     }
 }
 
 /// Why a Pod that was told to go is still there.
 pub(super) fn why_there(pod: &Pod) -> String {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     let (_, reason) = state::life(pod);
-    let held = held_by(pod.metadata.finalizers.as_deref());
-    format!(
-        "{}; its node {} has not said that it ended{held}",
-        reason.unwrap_or_default(),
-        node.unwrap_or("(none)")
-    )
+    reason.unwrap_or_default()
 }
 
 /// Why a Service that was told to go is still there.
 pub(super) fn why_service_there(service: &Service) -> String {
     format!(
         "its Service is not gone yet{}",
-        held_by(service.metadata.finalizers.as_deref())
+        state::held_by(service.metadata.finalizers.as_deref())
     )
-}
-
-fn held_by(finalizers: Option<&[String]>) -> String {
-    match finalizers {
-        None | Some([]) => String::new(),
-        Some(finalizers) => format!("; it is held by {}", finalizers.join(", ")),
-    }
 }

@@ -83,9 +83,7 @@ impl Cluster {
             if found.metadata.deletion_timestamp.is_none() && service::leads_to(&found, &wanted) {
                 return Ok(found);
             }
-            self.remove(place, &found).await?;
-            self.gone::<Service>(place, found.metadata.uid.as_deref(), why_service_there)
-                .await?;
+            self.remove(place, &found, why_service_there).await?;
         }
         match self.make(place, &wanted).await? {
             Made::Done(service) => Ok(*service),

@@ -50,6 +50,25 @@ pub(super) fn read(place: &Place, meta: &ObjectMeta) -> Reading {
     }
 }
 
+/// Whether an object carries exactly that mark.
+pub(super) fn carries(place: &Place, mark: &Mark, meta: &ObjectMeta) -> bool {
+    matches!(read(place, meta), Reading::Marked(found) if *found == *mark)
+}
+
+/// Whether an object that was made with that mark can be found by it.
+pub(super) fn is_findable(place: &Place, made_with: &Mark, meta: &ObjectMeta) -> bool {
+    let mut labels = labels(made_with).into_iter();
+    carries(place, made_with, meta) && labels.all(|(key, value)| label(meta, &key) == Some(value.as_str()))
+}
+
+/// A mark that admission did not let through as it was.
+pub(super) fn altered(id: &InstanceId) -> Error {
+    Error::permanent(format!(
+        "\"{id}\" cannot be told for ours: a policy or a webhook of the cluster removed or changed the labels or \
+         annotations that begin with egress-proxy/ and were written with it. Have it leave these alone."
+    ))
+}
+
 /// A mark that is damaged.
 pub(super) fn unreadable(id: &InstanceId, why: &str) -> Error {
     Error::permanent(format!(

@@ -91,13 +91,34 @@ pub(super) enum Changed<K> {
     Gone,
 }
 
-/// What came of telling an object to go.
+/// What came of removing an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Removed {
-    /// It goes, or went.
-    Accepted,
+    /// It is gone.
+    Gone,
     /// Another one has its name.
     Other,
+}
+
+/// What came of telling an object to go.
+enum Told<K> {
+    /// It is not there.
+    Absent,
+    /// It goes; as it is meanwhile, where it stays for a while and the API server showed it.
+    Goes(Option<Box<K>>),
+    /// Another one has its name.
+    Other,
+}
+
+/// Whether an object that was told to go stays for a while, as its deletion shows it. One that does not may
+/// be gone already, and a watch from its version on would see nothing of that.
+fn lingers<K: Object>(told: &K) -> bool {
+    let meta = told.meta();
+    let is_held = meta
+        .finalizers
+        .as_ref()
+        .is_some_and(|finalizers| !finalizers.is_empty());
+    meta.deletion_timestamp.is_some() && (is_held || meta.deletion_grace_period_seconds > Some(0))
 }
 
 impl Cluster {
@@ -184,8 +205,33 @@ impl Cluster {
             .await
     }
 
-    /// Tells exactly that object to go.
-    pub(super) async fn remove<K: Object>(&self, place: &Place, found: &K) -> Result<Removed, Error> {
+    /// Removes exactly that object, and waits until it is gone. `status` says why it is still there.
+    ///
+    /// # Errors
+    /// Transient where it is still there when the budget is used up.
+    pub(super) async fn remove<K: Object>(
+        &self,
+        place: &Place,
+        found: &K,
+        status: impl Fn(&K) -> String + Send + Sync,
+    ) -> Result<Removed, Error> {
+        match self.tell_to_go(place, found).await? {
+            Told::Absent => Ok(Removed::Gone),
+            Told::Other => Ok(Removed::Other),
+            Told::Goes(shown) => {
+                let uid = found.meta().uid.as_deref();
+                self.gone(place, uid, shown.map(|shown| *shown), status).await?;
+                Ok(Removed::Gone)
+            }
+        }
+    }
+
+    /// Tells exactly that object to go, and waits for nothing.
+    pub(super) async fn dismiss<K: Object>(&self, place: &Place, found: &K) -> Result<(), Error> {
+        self.tell_to_go(place, found).await.map(|_| ())
+    }
+
+    async fn tell_to_go<K: Object>(&self, place: &Place, found: &K) -> Result<Told<K>, Error> {
         let params = DeleteParams::background().preconditions(Preconditions {
             uid: found.meta().uid.clone(),
             resource_version: None,
@@ -195,25 +241,21 @@ impl Cluster {
             .call(K::DELETE, |client| async move {
                 let api = Self::api::<K>(client, place.namespace());
                 match api.delete(place.name(), params).await {
-                    Ok(_) => Ok(Removed::Accepted),
-                    Err(error) if classify::is_not_found(&error, K::PLURAL, place.name()) => {
-                        Ok(Removed::Accepted)
-                    }
-                    Err(error) if classify::is_conflict(&error) => Ok(Removed::Other),
+                    Ok(answer) => Ok(Told::Goes(answer.left().filter(lingers).map(Box::new))),
+                    Err(error) if classify::is_not_found(&error, K::PLURAL, place.name()) => Ok(Told::Absent),
+                    Err(error) if classify::is_conflict(&error) => Ok(Told::Other),
                     Err(error) => Err(error),
                 }
             })
             .await
     }
 
-    /// Waits until exactly that object is gone. `status` says why it is still there.
-    ///
-    /// # Errors
-    /// Transient where it is still there when the budget is used up.
-    pub(super) async fn gone<K: Object>(
+    /// Waits until exactly that object is gone, from where it was last `shown` on.
+    async fn gone<K: Object>(
         &self,
         place: &Place,
         uid: Option<&str>,
+        mut shown: Option<K>,
         status: impl Fn(&K) -> String + Send + Sync,
     ) -> Result<(), Error> {
         let last = std::sync::Mutex::new(None);
@@ -223,11 +265,11 @@ impl Cluster {
         };
         let wait = async {
             for _ in 0..WATCHES {
-                let Some(object) = self
-                    .find::<K>(place)
-                    .await?
-                    .filter(|found| found.meta().uid.as_deref() == uid)
-                else {
+                let found = match shown.take() {
+                    Some(shown) => Some(shown),
+                    None => self.find::<K>(place).await?,
+                };
+                let Some(object) = found.filter(|found| found.meta().uid.as_deref() == uid) else {
                     return Ok(true);
                 };
                 tell(&object);

@@ -38,8 +38,6 @@ const ETC: &str = "/etc/egress-proxy";
 const RUN: &str = "/run/egress-proxy";
 /// What may be written there: links and a core's absence.
 const RUN_SIZE: &str = "16Mi";
-/// The user and group that Squid runs as; nothing of the image is theirs, and nothing needs to be.
-const UNPRIVILEGED: i64 = 65_532;
 /// How long open connections may go on when a Pod is told to end.
 const SHUTDOWN_LIFETIME: Duration = Duration::from_secs(5);
 /// How long a Pod may take to end before it is killed, in seconds.
@@ -106,10 +104,7 @@ pub(super) fn build(
         annotations.insert(PASSWORDS.to_owned(), passwords.expose().to_owned());
     }
     if config.service != ServiceKind::None {
-        annotations.insert(
-            service::KIND.to_owned(),
-            service::type_of(config.service).to_owned(),
-        );
+        annotations.insert(service::KIND.to_owned(), config.service.as_str().to_owned());
     }
     let mut labels = user_labels.clone();
     labels.extend(mark::labels(mark));
@@ -154,8 +149,8 @@ fn spec(mark: &Mark, policy: &Policy, has_passwords: bool, config: &KubernetesCo
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         security_context: Some(PodSecurityContext {
             run_as_non_root: Some(true),
-            run_as_user: Some(UNPRIVILEGED),
-            run_as_group: Some(UNPRIVILEGED),
+            run_as_user: config.run_as.number(),
+            run_as_group: config.run_as.number(),
             seccomp_profile: Some(SeccompProfile {
                 type_: "RuntimeDefault".to_owned(),
                 localhost_profile: None,
@@ -343,6 +338,23 @@ mod tests {
         let conf = &pod.metadata.annotations.as_ref().expect("given")[CONF];
         assert!(conf.contains("max_filedescriptors 4096"), "{conf}");
         assert!(container.readiness_probe.is_some());
+    }
+
+    #[test]
+    fn the_user_is_ours_or_the_clusters_choice() {
+        let user = |text: Option<&str>| {
+            let config = configured(|given| given.run_as_user = text.map(str::to_owned));
+            let pod = built(mark().facts, None, &config);
+            let context = spec_of(&pod).0.security_context.clone().expect("given");
+            assert_eq!(context.run_as_non_root, Some(true), "root in no case");
+            (context.run_as_user, context.run_as_group)
+        };
+        assert_eq!(user(None), (Some(65_532), Some(65_532)));
+        assert_eq!(
+            user(Some("1000680000")),
+            (Some(1_000_680_000), Some(1_000_680_000))
+        );
+        assert_eq!(user(Some("assigned")), (None, None));
     }
 
     #[test]

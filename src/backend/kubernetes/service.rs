@@ -21,26 +21,10 @@ pub(super) const KIND: &str = "egress-proxy/service";
 /// The ports of nodes that a cluster gives to Services unless it was told otherwise.
 pub(super) const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// The API's own word for a kind.
-pub(super) fn type_of(kind: ServiceKind) -> &'static str {
-    match kind {
-        ServiceKind::None => "none",
-        ServiceKind::ClusterIp => "ClusterIP",
-        ServiceKind::NodePort => "NodePort",
-        ServiceKind::LoadBalancer => "LoadBalancer",
-    }
-}
-
 /// Which kind of Service a Pod was given.
 pub(super) fn kind_of(pod: &Pod) -> ServiceKind {
-    [
-        ServiceKind::ClusterIp,
-        ServiceKind::NodePort,
-        ServiceKind::LoadBalancer,
-    ]
-    .into_iter()
-    .find(|kind| mark::annotation(&pod.metadata, KIND) == Some(type_of(*kind)))
-    .unwrap_or(ServiceKind::None)
+    let word = mark::annotation(&pod.metadata, KIND);
+    word.and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
 /// The Service of a proxy. Without the uid of its Pod it is one to try out, and belongs to nothing.
@@ -68,7 +52,7 @@ pub(super) fn build(
             ..ObjectMeta::default()
         },
         spec: Some(ServiceSpec {
-            type_: Some(type_of(kind).to_owned()),
+            type_: Some(kind.as_str().to_owned()),
             selector: Some(mark::pod_selector(mark)),
             ports: Some(vec![ServicePort {
                 name: Some("proxy".to_owned()),

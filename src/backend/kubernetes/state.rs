@@ -34,9 +34,7 @@ pub(super) fn life(pod: &Pod) -> (Life, Option<String>) {
     let empty = PodStatus::default();
     let status = pod.status.as_ref().unwrap_or(&empty);
     if pod.metadata.deletion_timestamp.is_some() {
-        let disrupted = condition(status, "DisruptionTarget", "True");
-        let why = join("it is being deleted", disrupted.or_else(|| of_pod(status)));
-        return (Life::Leaving, Some(why));
+        return (Life::Leaving, Some(leaving(pod, status)));
     }
     match status.phase.as_deref() {
         Some("Running") => match squid(status) {
@@ -55,6 +53,24 @@ pub(super) fn life(pod: &Pod) -> (Life, Option<String>) {
         }
         // Pending, and whatever comes before it.
         _ => (Life::Starting, pending(status)),
+    }
+}
+
+/// Why a Pod that is being deleted is still there.
+fn leaving(pod: &Pod, status: &PodStatus) -> String {
+    let disrupted = condition(status, "DisruptionTarget", "True");
+    let why = join("it is being deleted", disrupted.or_else(|| of_pod(status)));
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let node = node.map(|node| format!("; its node {node} has not said that it ended"));
+    let held = held_by(pod.metadata.finalizers.as_deref());
+    format!("{why}{}{held}", node.unwrap_or_default())
+}
+
+/// Who keeps an object that is being deleted.
+pub(super) fn held_by(finalizers: Option<&[String]>) -> String {
+    match finalizers {
+        None | Some([]) => String::new(),
+        Some(finalizers) => format!("; it is held by {}", finalizers.join(", ")),
     }
 }
 

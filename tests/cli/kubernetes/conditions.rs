@@ -6,11 +6,13 @@ use super::rig::{ADDRESS, Rig};
 use crate::kube_node::{Node, wait};
 use crate::release::Cli;
 
-on_a_node!(one:
-    an_image_that_cannot_be_pulled,
+on_a_node!(
+    both: an_image_that_cannot_be_pulled;
+    one:
     a_container_that_does_not_start,
     a_container_out_of_memory,
     a_node_that_does_not_exist,
+    a_pod_that_its_node_refuses,
     a_quota_that_is_used_up,
     a_silent_node
 );
@@ -63,6 +65,22 @@ fn a_node_that_does_not_exist(cli: &Cli) {
     rig.configure("", &zone.replace("nowhere", "zone-a"));
     rig.workspace.apply();
     rig.serves();
+    rig.workspace.destroy();
+    rig.is_empty();
+}
+
+/// What a kubelet does not take it fails, for good: the wait ends at once, with what the cluster warned of.
+fn a_pod_that_its_node_refuses(cli: &Cli) {
+    let rig = Rig::new(cli);
+    let zone = "\n  placement {\n    zone = \"nowhere\"\n  }\n";
+    rig.configure("", zone);
+    let apply = rig.workspace.start(&["apply", "-auto-approve", "-no-color"]);
+    rig.until_pod("the Pod", |pod| pod.is_some());
+    rig.bind_pod();
+    apply
+        .wait()
+        .fails_saying(&["terminated", "NodeAffinity", "last warnings: "]);
+    assert!(rig.workspace.is_tainted(ADDRESS));
     rig.workspace.destroy();
     rig.is_empty();
 }
@@ -128,7 +146,12 @@ fn a_silent_node(cli: &Cli) {
     // A Pod is gone only when its node says so.
     rig.workspace
         .run(&["destroy", "-auto-approve", "-no-color"])
-        .fails_saying(&["took longer than 10s", "It stays in the state"]);
+        .fails_saying(&[
+            "took longer than 10s",
+            "it is being deleted",
+            "its node node1 has not said that it ended",
+            "It stays in the state",
+        ]);
     assert!(rig.workspace.state_of(ADDRESS).is_some());
     node.speak_again();
     rig.workspace.destroy();

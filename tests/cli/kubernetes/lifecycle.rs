@@ -1,5 +1,6 @@
 //! A proxy's life on a node: it serves whom it should, drift shows and heals, nothing is left.
 
+use base64::Engine as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, EvictParams};
 use serde_json::json;
@@ -9,7 +10,7 @@ use crate::release::Cli;
 
 on_a_node!(
     both: a_proxy_serves_until_it_is_destroyed, what_exists_is_imported;
-    one: an_evicted_proxy_is_made_again, a_killed_container_comes_back, a_failed_pod_is_replaced
+    one: an_evicted_proxy_is_made_again, any_user_serves_with_a_password, a_killed_container_comes_back, a_failed_pod_is_replaced
 );
 
 fn a_proxy_serves_until_it_is_destroyed(cli: &Cli) {
@@ -30,6 +31,12 @@ fn a_proxy_serves_until_it_is_destroyed(cli: &Cli) {
         pod.status.expect("reported").pod_ip.as_deref()
     );
     assert_eq!(proxy["proxy_url"], format!("http://{}", rig.proxy()));
+    rig.workspace.plans_nothing();
+
+    // What others add to the Pod is theirs, as are the tolerations that admission has added by now.
+    rig.patch_pod(&json!({
+        "metadata": { "labels": { "mesh.example/injected": "yes" }, "annotations": { "mesh.example/status": "{}" } },
+    }));
     rig.workspace.plans_nothing();
 
     rig.workspace.destroy();
@@ -75,6 +82,30 @@ fn an_evicted_proxy_is_made_again(cli: &Cli) {
     assert_eq!(first["uid"], second["uid"], "the same specification");
     assert_ne!(first["incarnation"], second["incarnation"], "another instance");
     rig.workspace.plans_nothing();
+    rig.workspace.destroy();
+    rig.is_empty();
+}
+
+/// A number as OpenShift assigns them; nothing of the image is this user's.
+fn any_user_serves_with_a_password(cli: &Cli) {
+    let rig = Rig::new(cli);
+    rig.configure_with(
+        "      run_as_user = \"1000680000\"",
+        "",
+        "    username            = \"team\"\n    password_wo         = \"geheim\"\n    password_wo_version = \"1\"\n",
+    );
+    rig.workspace.apply();
+    let pod = rig.pod().expect("there");
+    let context = pod.spec.and_then(|spec| spec.security_context).expect("given");
+    assert_eq!(context.run_as_user, Some(1_000_680_000));
+    let gateway = rig.node.gateway();
+    assert_eq!(
+        rig.get_from(gateway),
+        "HTTP/1.1 407 Proxy Authentication Required"
+    );
+    let credentials = base64::engine::general_purpose::STANDARD.encode("team:geheim");
+    let header = format!("Proxy-Authorization: Basic {credentials}\r\n");
+    assert_eq!(rig.get_with(gateway, &header), OK);
     rig.workspace.destroy();
     rig.is_empty();
 }

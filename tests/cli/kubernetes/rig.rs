@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 
-use crate::kube_node::{Cluster, Node, SQUID_IMAGE, kubectl, wait};
+use crate::kube_node::{Cluster, NODE, Node, SQUID_IMAGE, kubectl, wait};
 use crate::release::Cli;
 use crate::run::Run;
 use crate::workspace::{Started, Workspace};
@@ -42,7 +42,7 @@ impl<'n> Rig<'n> {
     pub(super) fn on(node: &'n Node, cli: &Cli) -> Self {
         let workspace = Workspace::new(cli);
         let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
-        prepare(&workspace, node.cluster(), &namespace);
+        prepare(&workspace, node.cluster(), &namespace, Rights::InOneNamespace);
         let token = node.cluster().block_on(async |_| {
             node.cluster()
                 .service_account_token(&namespace, "egress-proxies")
@@ -60,6 +60,11 @@ impl<'n> Rig<'n> {
 
     /// A configuration with one proxy: these lines in its `kubernetes` block, and these in the resource.
     pub(super) fn configure(&self, backend: &str, resource: &str) {
+        self.configure_with(backend, resource, "");
+    }
+
+    /// The same, and these lines in its `access` block.
+    pub(super) fn configure_with(&self, backend: &str, resource: &str, access: &str) {
         let (gateway, origin) = (self.node.gateway(), self.origin.port());
         let main = format!(
             r#"{}
@@ -72,7 +77,7 @@ resource "egress_proxy" "a" {{
   access {{
     allowed_cidrs = ["{gateway}/32", "{}/32"]
     allowed_ports = [{origin}]
-  }}
+{access}  }}
 }}
 
 output "proxy_url" {{
@@ -87,7 +92,13 @@ output "proxy_url" {{
 
     /// What a GET of the origin is answered through the proxy of the state, coming from this address.
     pub(super) fn get_from(&self, source: Ipv4Addr) -> String {
-        self.request(source).unwrap_or_else(|error| format!("{error}"))
+        self.get_with(source, "")
+    }
+
+    /// The same with these further header lines.
+    pub(super) fn get_with(&self, source: Ipv4Addr, headers: &str) -> String {
+        self.request(source, headers)
+            .unwrap_or_else(|error| format!("{error}"))
     }
 
     /// The same from an address that is allowed, once the proxy answers.
@@ -117,8 +128,9 @@ output "proxy_url" {{
         format!("GET http://{origin}/ HTTP/1.1\r\nHost: {origin}\r\nConnection: close\r\n\r\n")
     }
 
-    fn request(&self, source: Ipv4Addr) -> std::io::Result<String> {
+    fn request(&self, source: Ipv4Addr, headers: &str) -> std::io::Result<String> {
         let proxy = self.proxy();
+        let request = self.get_line().replacen("\r\n", &format!("\r\n{headers}"), 1);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -126,7 +138,7 @@ output "proxy_url" {{
             let socket = TcpSocket::new_v4()?;
             socket.bind(SocketAddr::from((source, 0)))?;
             let mut stream = socket.connect(proxy).await?;
-            stream.write_all(self.get_line().as_bytes()).await?;
+            stream.write_all(request.as_bytes()).await?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await?;
             let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -150,6 +162,22 @@ output "proxy_url" {{
             pods.patch("a", &PatchParams::default(), &merge)
                 .await
                 .expect("patched");
+        });
+    }
+
+    /// Puts the Pod on the node, as a scheduler that looks at nothing would.
+    pub(super) fn bind_pod(&self) {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "a" },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": NODE },
+        });
+        let path = format!("/api/v1/namespaces/{}/pods/a/binding", self.namespace);
+        self.node.cluster().block_on(async |client: kube::Client| {
+            let request = http::Request::post(&path)
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(binding.to_string().into_bytes())
+                .expect("sound");
+            client.request_text(request).await.expect("bound");
         });
     }
 
@@ -218,20 +246,38 @@ provider "egress" {{
     )
 }
 
-/// Applies the example to a namespace of this name, as its first lines say.
-fn prepare(workspace: &Workspace, cluster: &Cluster, namespace: &str) {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/kubernetes/namespace");
-    let folder = workspace.path("rbac");
-    fs::create_dir(&folder).expect("a folder");
-    for file in fs::read_dir(&example).expect("the example").flatten() {
-        let text = fs::read_to_string(file.path()).expect("text");
-        let named = text.replace("\nnamespace: egress\n", &format!("\nnamespace: {namespace}\n"));
-        fs::write(folder.join(file.file_name()), named).expect("written");
+/// Which of the examples' kustomizations.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rights {
+    /// `examples/kubernetes/namespace`
+    InOneNamespace,
+    /// `examples/kubernetes/all-namespaces`
+    ToListAll,
+}
+
+/// Applies an example to a namespace of this name, as its first lines say.
+pub(super) fn prepare(workspace: &Workspace, cluster: &Cluster, namespace: &str, rights: Rights) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/kubernetes");
+    let copy = workspace.path("rbac");
+    for folder in ["namespace", "all-namespaces"] {
+        fs::create_dir_all(copy.join(folder)).expect("a folder");
+        for file in fs::read_dir(examples.join(folder))
+            .expect("the example")
+            .flatten()
+        {
+            let text = fs::read_to_string(file.path()).expect("text");
+            let named = text.replace("\nnamespace: egress\n", &format!("\nnamespace: {namespace}\n"));
+            fs::write(copy.join(folder).join(file.file_name()), named).expect("written");
+        }
     }
+    let applied = copy.join(match rights {
+        Rights::InOneNamespace => "namespace",
+        Rights::ToListAll => "all-namespaces",
+    });
     run_kubectl(
         workspace,
         cluster,
-        &["apply", "-k", &folder.display().to_string()],
+        &["apply", "-k", &applied.display().to_string()],
     )
     .succeeds();
 }

@@ -17,6 +17,27 @@ fn answer(code: u16, reason: &str, message: &str, details: &str) -> kube::Error 
 const POD: &str = r#"{"name":"p","kind":"pods"}"#;
 
 #[test]
+fn a_policys_words_are_told_as_a_policys() {
+    let said = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: nothing goes before Monday";
+    let details = format!(
+        r#"{{"causes":[{{"message":{}}}],"kind":"pods","name":"a"}}"#,
+        serde_json::Value::from(said)
+    );
+    let failure = classify(&answer(
+        422,
+        "Invalid",
+        &format!("pods \"a\" is forbidden: {said}"),
+        &details,
+    ));
+    assert_eq!(failure.kind, ErrorKind::Permanent);
+    assert!(
+        failure.text.starts_with("a policy of the cluster refuses it: ") && failure.text.contains(said),
+        "{}",
+        failure.text
+    );
+}
+
+#[test]
 fn every_refusal_has_its_meaning() {
     use ErrorKind::{NotFound, Permanent, QuotaExceeded, Transient};
     use HealthReason::{ApiError, Forbidden, Unauthorized};
@@ -66,6 +87,15 @@ fn every_refusal_has_its_meaning() {
             Permanent,
             Forbidden,
             "RoleBinding",
+        ),
+        (
+            403,
+            "Forbidden",
+            r#"pods "p" is forbidden: unable to validate against any security context constraint: [provider "anyuid": Forbidden: not usable by user or serviceaccount, provider restricted-v2: .containers[0].runAsUser: Invalid value: 65532: must be in the ranges: [1000680000, 1000689999]]"#,
+            POD,
+            Permanent,
+            Forbidden,
+            "run_as_user",
         ),
         (
             403,
