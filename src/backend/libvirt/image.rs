@@ -86,11 +86,11 @@ impl Images {
     ///
     /// # Errors
     /// Permanent where the image cannot be had or is not what the configuration says; `QuotaExceeded`
-    /// where the pool has no room for it; Transient otherwise, also while another run downloads it.
+    /// where the pool has no room for it; Transient otherwise.
     ///
     /// # Cancel safety
     /// Dropping this leaves a download to the others who wait for it; the last one ends it, and the next
-    /// call removes what it left.
+    /// download removes what it left.
     pub async fn ensure(
         &self,
         host: &str,
@@ -110,14 +110,17 @@ impl Images {
                 if let Some(found) = find(&*api, &pool, &marker, &image).await? {
                     return Ok(found);
                 }
-                sweep(&*api, &pool, &marker).await?;
                 let how = fetch::How {
                     client: client?,
                     patience,
                     folder,
                     longest,
                 };
-                fetch::fetch(how, fresh, &pool, &marker, &image).await
+                let base = fetch::fetch(how, fresh, &pool, &marker, &image).await?;
+                if let Err(error) = sweep(&*api, &pool, &marker, &base).await {
+                    tracing::debug!(%error, "what other downloads left stays for now");
+                }
+                Ok(base)
             }
             .instrument(span)
         };
@@ -206,14 +209,16 @@ async fn find(
     Ok(None)
 }
 
-/// Removes what downloads left that were cut off.
-async fn sweep(api: &dyn LibvirtApi, pool: &Pool, marker: &str) -> Result<(), Error> {
+/// Removes what downloads left that were cut off. One that another run has under way is removed too: it
+/// finds out when it is done, and then finds this image.
+async fn sweep(api: &dyn LibvirtApi, pool: &Pool, marker: &str, base: &BaseImage) -> Result<(), Error> {
     let volumes = api.volumes(pool).await.map_err(super::classify::libvirt)?;
     let (left, others): (Vec<_>, Vec<_>) = volumes.into_iter().partition(|volume| {
-        volume
-            .name
-            .strip_prefix(marker)
-            .is_some_and(|rest| rest.starts_with('-'))
+        volume.name != base.volume.name
+            && volume
+                .name
+                .strip_prefix(marker)
+                .is_some_and(|rest| rest.starts_with('-'))
     });
     if left.is_empty() {
         return Ok(());
@@ -237,14 +242,7 @@ async fn sweep(api: &dyn LibvirtApi, pool: &Pool, marker: &str) -> Result<(), Er
             );
             continue;
         }
-        match api.delete_volume(&volume).await {
-            Err(error) if error.code() == Some(Code::OPERATION_INVALID) => {
-                return Err(Error::transient(
-                    "another run is downloading the image to this host",
-                ));
-            }
-            result => present(result)?,
-        };
+        present(api.delete_volume(&volume).await)?;
     }
     Ok(())
 }

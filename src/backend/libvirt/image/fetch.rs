@@ -37,7 +37,7 @@ pub(super) struct How {
 /// See [`Images::ensure`](super::Images::ensure).
 ///
 /// # Cancel safety
-/// Dropping this leaves a volume without a marker, which the next attempt removes.
+/// Dropping this leaves a volume without a marker, which the next download removes.
 pub(super) async fn fetch(
     how: How,
     fresh: impl FnOnce() -> Fresh + Send,
@@ -128,7 +128,7 @@ async fn mark(
     }
 }
 
-/// Removes what came to nothing; where that fails, the next attempt removes it.
+/// Removes what came to nothing; where that fails, the next download does.
 async fn remove(api: &Arc<dyn LibvirtApi>, volume: &Volume) {
     if let Err(error) = api.delete_volume(volume).await {
         tracing::debug!(%error, volume = volume.name, "an image that was not finished is left behind for now");
