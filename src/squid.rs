@@ -24,6 +24,7 @@ pub mod cloud_init;
 mod conf;
 mod domain;
 pub mod evidence;
+pub mod multipart;
 pub mod password;
 mod policy;
 pub mod release;

@@ -1,17 +1,22 @@
-//! What a machine of its own runs at its first boot to become the proxy: one script, which cloud-init
-//! takes as user-data and an image without cloud-init as its startup script.
+//! What a machine of its own runs at its first boot to become the proxy: one script, alone for an image
+//! without cloud-init ([`script`]), or in a document for cloud-init ([`document`]).
 //!
 //! It must not know which backend the machine belongs to. Invariants: Squid never runs with its
 //! package's own configuration once the script began; run again, the script changes nothing; it ends
 //! with one of two lines on the console, [`READY`] or one that begins with [`FAILED`].
 //!
-//! It is a script and not a `#cloud-config`, because the lists of a user-data document (`runcmd`,
-//! `write_files`, `packages`) replace those of the same name in vendor-data, and a script replaces none.
+//! cloud-init runs scripts last, when an image that has Squid has long started it: the package's own
+//! configuration would answer on the usual port, and a proxy would look ready that refuses everybody.
+//! The document therefore puts the configuration in its place at every boot, before services start.
+//!
+//! None of it is a `#cloud-config`, because the lists of a user-data document (`runcmd`, `write_files`,
+//! `packages`) replace those of the same name in vendor-data, and a script replaces none.
 //! It knows Debian and what derives from it; elsewhere Squid must be in the image, and in Debian's places.
 
 use std::fmt::Write as _;
 
 use super::conf::render;
+use super::multipart;
 use super::policy::Policy;
 use super::site::{AccessLog, Descriptors, InvalidValue, Loopback, PasswordFile, Site};
 use crate::contract::Secret;
@@ -55,11 +60,7 @@ pub fn site() -> Result<Site, InvalidValue> {
 /// # Errors
 /// As [`site`].
 pub fn script(policy: &Policy, passwords: Option<&Secret>) -> Result<Secret, InvalidValue> {
-    let mut text = String::from(HEAD);
-    if let Some(passwords) = passwords {
-        put(&mut text, PASSWORDS, "640", passwords.expose());
-    }
-    put(&mut text, CONF, "644", &render(policy, &site()?));
+    let mut text = configuration(policy, passwords)?;
     text.push_str(INSTALL);
     // Writing to a String cannot fail. The kernel shows ports in hexadecimal.
     let _ = write!(
@@ -69,6 +70,35 @@ pub fn script(policy: &Policy, passwords: Option<&Secret>) -> Result<Secret, Inv
     );
     text.push_str(WAIT);
     Ok(Secret::new(text))
+}
+
+/// The user-data for a proxy of this policy: the script, and before services start the part of it that
+/// puts the configuration in its place.
+///
+/// # Errors
+/// As [`site`].
+pub fn document(policy: &Policy, passwords: Option<&Secret>) -> Result<Secret, InvalidValue> {
+    let early = early(policy, passwords)?;
+    let script = script(policy, passwords)?;
+    Ok(Secret::new(multipart::document(&[
+        multipart::part("cloud-boothook", "egress-proxy-early", early.expose()),
+        multipart::part("x-shellscript", "egress-proxy", script.expose()),
+    ])))
+}
+
+fn early(policy: &Policy, passwords: Option<&Secret>) -> Result<Secret, InvalidValue> {
+    let configuration = configuration(policy, passwords)?;
+    Ok(Secret::new(format!("#cloud-boothook\n{configuration}{EARLY}")))
+}
+
+/// How both begin: the files are put in their places.
+fn configuration(policy: &Policy, passwords: Option<&Secret>) -> Result<String, InvalidValue> {
+    let mut text = String::from(HEAD);
+    if let Some(passwords) = passwords {
+        put(&mut text, PASSWORDS, "640", passwords.expose());
+    }
+    put(&mut text, CONF, "644", &render(policy, &site()?));
+    Ok(text)
 }
 
 fn put(text: &mut String, path: &str, mode: &str, content: &str) {
@@ -107,6 +137,13 @@ put() {
 }
 
 # The configuration comes first: the package keeps it, and Squid never runs with another.
+"#;
+
+/// The script comes later and finds nothing changed: where Squid runs already, this is when it is told.
+const EARLY: &str = r#"
+if [ -n "$changed" ] && [ -d /run/systemd/system ]; then
+    systemctl --no-block try-restart squid 2>/dev/null || true
+fi
 "#;
 
 const INSTALL: &str = r#"
@@ -171,20 +208,25 @@ mod tests {
     }
 
     #[test]
-    fn the_script_is_one_that_cloud_init_recognises_and_a_shell_reads() {
+    fn both_scripts_are_such_that_cloud_init_recognises_and_a_shell_reads() {
         for passwords in [None, Some(Secret::new("u:$6$salt$hash\n"))] {
             let policy = policy(passwords.as_ref().map(|_| "u"));
             let script = script(&policy, passwords.as_ref()).expect("a script");
-            assert_eq!(crate::squid::cloud_init::head(script.expose()), None);
-            let mut shell = Command::new("sh")
-                .arg("-n")
-                .stdin(Stdio::piped())
-                .spawn()
-                .expect("sh");
-            let mut input = shell.stdin.take().expect("piped");
-            input.write_all(script.expose().as_bytes()).expect("written");
-            drop(input);
-            assert!(shell.wait().expect("it ends").success());
+            let early = early(&policy, passwords.as_ref()).expect("a script");
+            let document = document(&policy, passwords.as_ref()).expect("a document");
+            for script in [script, early] {
+                assert_eq!(crate::squid::cloud_init::head(script.expose()), None);
+                assert!(document.expose().contains(script.expose()));
+                let mut shell = Command::new("sh")
+                    .arg("-n")
+                    .stdin(Stdio::piped())
+                    .spawn()
+                    .expect("sh");
+                let mut input = shell.stdin.take().expect("piped");
+                input.write_all(script.expose().as_bytes()).expect("written");
+                drop(input);
+                assert!(shell.wait().expect("it ends").success());
+            }
         }
     }
 

@@ -79,7 +79,7 @@ impl Engine {
             (None, None) => {
                 let policy = Policy::resolved(facts)?;
                 let passwords = policy.password_file(&request.secrets)?;
-                bootstrap::script(&policy, passwords.as_ref())
+                bootstrap::document(&policy, passwords.as_ref())
                     .map_err(|invalid| Error::permanent(invalid.to_string()))?
             }
         };

@@ -5,9 +5,7 @@
 //! is a script beside the owner's own document, and no list.
 
 use crate::contract::Secret;
-
-/// Separates the parts. Whoever writes this line into a document of theirs means to break it.
-const BOUNDARY: &str = "egress-proxy-part-6f1d0c5e";
+use crate::squid::multipart::{document, part};
 
 /// Installs the guest agent where it is missing. Whether that works decides nothing: the agent tells
 /// addresses, and there are other sources.
@@ -48,12 +46,10 @@ fn both(own: &str) -> String {
     } else {
         "Content-Type: text/plain; charset=\"utf-8\"\nContent-Transfer-Encoding: 8bit\n\n"
     };
-    format!(
-        "Content-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\nMIME-Version: 1.0\n\n\
-         --{BOUNDARY}\nContent-Type: text/x-shellscript; charset=\"utf-8\"\n\
-         Content-Disposition: attachment; filename=\"guest-agent\"\n\n{GUEST_AGENT}\n\
-         --{BOUNDARY}\n{headers}{own}\n--{BOUNDARY}--\n"
-    )
+    document(&[
+        part("x-shellscript", "guest-agent", GUEST_AGENT),
+        format!("{headers}{own}"),
+    ])
 }
 
 #[cfg(test)]
@@ -77,9 +73,6 @@ mod tests {
         let own =
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\n#cloud-config\n--x--\n";
         let both = vendor_data(true, Some(&Secret::new(own))).expect("a document");
-        assert!(
-            both.expose()
-                .contains(&format!("--{BOUNDARY}\nMIME-Version: 1.0\n"))
-        );
+        assert!(both.expose().contains(&format!("\n{own}")));
     }
 }
