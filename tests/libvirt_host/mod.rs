@@ -15,3 +15,17 @@ mod web;
 
 pub(crate) use host::{Console, GATEWAY, Host, ORIGIN_PORT, STRANGER};
 pub(crate) use web::Web;
+
+/// An image of Debian that a guest boots from, with Squid and cloud-init in it; built where there is none yet.
+pub(crate) fn guest_image() -> std::path::PathBuf {
+    let tool = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/tools/guest-image");
+    let output = std::process::Command::new(tool)
+        .output()
+        .expect("the script runs");
+    assert!(
+        output.status.success(),
+        "no image of a guest: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("text").trim().into()
+}
