@@ -9,6 +9,7 @@ pub mod field;
 pub mod file;
 pub mod kind;
 pub mod reader;
+pub mod unknowns;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ use crate::plugin::value::Value;
 pub use field::Field;
 pub use kind::{Kind, Settings};
 pub use reader::Reader;
+pub use unknowns::Unknowns;
 
 /// Names the installation where the configuration does not.
 pub const INSTALLATION_VARIABLE: &str = "EGRESS_INSTALLATION";

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::backend::kubernetes::{
     DEFAULT_IMAGE, Given, GivenAccess, GivenExec, Impersonate, Kubernetes, KubernetesConfig, PROFILE,
 };
-use crate::config::{Field, Kind, Reader, Settings};
+use crate::config::{Field, Kind, Reader, Settings, Unknowns};
 use crate::contract::{Backend, BackendName, Namespace, Secret};
 use crate::plugin::diagnostics::Diagnostic;
 use crate::plugin::schema::{Attribute, Block, NestedBlock};
@@ -105,21 +105,6 @@ fn impersonate() -> Block {
 #[derive(Debug)]
 struct KubernetesSettings(KubernetesConfig);
 
-/// Reads one block after another, and notes whether something in them is not known yet.
-#[derive(Default)]
-struct Unknowns(bool);
-
-impl Unknowns {
-    fn known<T>(&mut self, field: Field<T>) -> Option<T> {
-        self.0 |= field.is_unknown();
-        field.into_known()
-    }
-
-    fn secret(&mut self, field: Field<String>) -> Option<Secret> {
-        self.known(field).map(Secret::new)
-    }
-}
-
 fn parse(reader: &mut Reader<'_>) -> Option<Arc<dyn Settings>> {
     let mut unknowns = Unknowns::default();
     let access = parse_access(reader, &mut unknowns);
@@ -214,7 +199,7 @@ fn parse_access(reader: &mut Reader<'_>, unknowns: &mut Unknowns) -> GivenAccess
             extra: unknowns.known(block.text_lists("extra")).unwrap_or_default(),
         });
     }
-    given.partly_unknown = unknowns.0;
+    given.partly_unknown = unknowns.any();
     given
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::backend::libvirt::Libvirt;
@@ -13,8 +12,8 @@ use crate::backend::libvirt::config::{
     PASSPHRASE_VARIABLE, Step,
 };
 use crate::backend::libvirt::policy::Policy;
-use crate::config::{Field, Reader, Settings};
-use crate::contract::{Backend, BackendName, Profile, Secret};
+use crate::config::{Reader, Settings, Unknowns};
+use crate::contract::{Backend, BackendName, Profile};
 use crate::plugin::diagnostics::{Diagnostic, Path, sentence};
 use crate::plugin::schema::{Attribute, Block, NestedBlock};
 
@@ -186,35 +185,6 @@ fn title(problem: &ConfigProblem) -> String {
     format!("{} cannot be used", problem.place)
 }
 
-/// Reads values, and notes whether one of them is not known yet, or could not be read: what is missing
-/// then is no mistake of its own.
-#[derive(Default)]
-struct Unknowns(bool);
-
-impl Unknowns {
-    fn known<T>(&mut self, field: Field<T>) -> Option<T> {
-        self.0 |= field.is_unknown();
-        field.into_known()
-    }
-
-    fn whole(&mut self, block: &mut Reader<'_>, name: &str, range: RangeInclusive<i64>) -> Option<u64> {
-        let number = block.whole(name, range);
-        self.0 |= number.is_null() && block.is_given(name);
-        self.known(number).and_then(|number| u64::try_from(number).ok())
-    }
-
-    fn port(&mut self, block: &mut Reader<'_>) -> Option<u16> {
-        let port = self.whole(block, "port", 1..=i64::from(u16::MAX));
-        port.and_then(|port| u16::try_from(port).ok())
-    }
-
-    fn file(&mut self, block: &mut Reader<'_>, name: &str) -> Option<PathBuf> {
-        let file = block.file(name);
-        self.0 |= file.is_null() && block.is_given(name);
-        self.known(file)
-    }
-}
-
 fn read(reader: &mut Reader<'_>) -> Given {
     let mut unknowns = Unknowns::default();
     let disk_size_gb = unknowns.whole(reader, "disk_size_gb", 1..=LARGEST_DISK);
@@ -249,12 +219,12 @@ fn read_ssh(block: &mut Reader<'_>) -> GivenSsh {
         user: unknowns.known(block.string("user")),
         key_file: unknowns.file(block, "key_file"),
         certificate_file: unknowns.file(block, "certificate_file"),
-        passphrase: unknowns.known(block.string("passphrase")).map(Secret::new),
+        passphrase: unknowns.secret(block.string("passphrase")),
         agent: unknowns.known(block.bool("agent")),
         agent_socket: unknowns.file(block, "agent_socket"),
         known_hosts_file: unknowns.file(block, "known_hosts_file"),
         host_key: unknowns.known(block.string("host_key")),
-        partly_unknown: unknowns.0,
+        partly_unknown: unknowns.any(),
     }
 }
 
@@ -271,7 +241,7 @@ fn read_host(block: &mut Reader<'_>) -> GivenHost {
         bridge: unknowns.known(block.string("bridge")),
         network: unknowns.known(block.string("network")),
         domain_type: unknowns.known(block.string("domain_type")),
-        partly_unknown: unknowns.0,
+        partly_unknown: unknowns.any(),
     }
 }
 
@@ -281,7 +251,7 @@ fn read_jump(block: &mut Reader<'_>) -> GivenJump {
         address: unknowns.known(block.string("address")),
         port: unknowns.port(block),
         user: unknowns.known(block.string("user")),
-        partly_unknown: unknowns.0,
+        partly_unknown: unknowns.any(),
     }
 }
 
@@ -292,7 +262,7 @@ fn read_image(block: &mut Reader<'_>) -> GivenImage {
         sha256: unknowns.known(block.string("sha256")),
         format: unknowns.known(block.string("format")),
         firmware: unknowns.known(block.string("firmware")),
-        partly_unknown: unknowns.0,
+        partly_unknown: unknowns.any(),
     }
 }
 
@@ -302,7 +272,7 @@ fn read_machine_type(block: &mut Reader<'_>) -> GivenMachineType {
     GivenMachineType {
         vcpus: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()),
         memory_mib: unknowns.whole(block, "memory_mib", MEMORY_MIB),
-        partly_unknown: unknowns.0,
+        partly_unknown: unknowns.any(),
     }
 }
 
