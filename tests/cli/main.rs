@@ -16,6 +16,9 @@ mod import;
 #[path = "../kube_node/mod.rs"]
 mod kube_node;
 mod kubernetes;
+mod libvirt;
+#[path = "../libvirt_host/mod.rs"]
+mod libvirt_host;
 mod lifecycle;
 mod listing;
 mod orphans;

@@ -31,6 +31,7 @@ pub(crate) struct Workspace {
     folder: TempDir,
     cli: Cli,
     env: BTreeMap<String, String>,
+    patience: Duration,
 }
 
 impl Workspace {
@@ -66,6 +67,7 @@ impl Workspace {
             env: env.map(|(name, value)| (name.to_owned(), value)).into(),
             cli: cli.clone(),
             folder,
+            patience: PATIENCE,
         }
     }
 
@@ -100,6 +102,11 @@ impl Workspace {
         self.env.insert(name.to_owned(), value.into());
     }
 
+    /// For commands that wait for more than processes of this machine.
+    pub(crate) fn be_patient(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// A command in the workspace's environment, in a process group of its own.
     pub(crate) fn command(&self, program: &Path, folder: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
@@ -121,10 +128,12 @@ impl Workspace {
     }
 
     fn start_in(&self, folder: &Path, arguments: &[&str]) -> Started {
-        Started::new(
+        let mut started = Started::new(
             self.command(&self.cli.path, folder, arguments),
             arguments.join(" "),
-        )
+        );
+        started.patience = self.patience;
+        started
     }
 
     /// Runs the CLI to its end.
@@ -290,6 +299,7 @@ pub(crate) struct Started {
     command: String,
     stdout: mpsc::Receiver<String>,
     stderr: mpsc::Receiver<String>,
+    patience: Duration,
 }
 
 impl Started {
@@ -307,6 +317,7 @@ impl Started {
             command: format!("{} {shown}", program.unwrap_or_default()),
             stdout,
             stderr,
+            patience: PATIENCE,
         }
     }
 
@@ -323,14 +334,14 @@ impl Started {
     pub(crate) fn wait(mut self) -> Run {
         let group = self.group();
         // Both streams end when the CLI and everything it started have ended or closed them.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let stdout = self.stdout.recv_timeout(left(deadline));
         let stderr = self.stderr.recv_timeout(left(deadline));
         if stdout.is_err() || stderr.is_err() {
             let _ = kill_process_group(group, Signal::KILL);
             let _ = self.child.wait();
-            panic!("{} did not end within {PATIENCE:?}", self.command);
+            panic!("{} did not end within {:?}", self.command, self.patience);
         }
         let status = self.child.wait().expect("our child");
         Run {
