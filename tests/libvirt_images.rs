@@ -315,9 +315,13 @@ async fn of_two_runs_that_download_at_once_both_have_one_image() {
     };
     let (ours, theirs) = tokio::join!(rig.ensure(&image), theirs());
     // Whoever was slower has the other's image, or finds it with the next attempt.
-    let bases: Vec<BaseImage> = [ours, theirs].into_iter().filter_map(Result::ok).collect();
+    let both = [ours, theirs];
+    let bases: Vec<&BaseImage> = both.iter().flatten().collect();
     let found = rig.ensure(&image).await.expect("there");
-    assert!(!bases.is_empty() && bases.iter().all(|base| *base == found));
+    assert!(
+        !bases.is_empty() && bases.iter().all(|base| **base == found),
+        "{both:?}, and then {found:?}"
+    );
     assert_eq!(web.requests(), 2);
     assert_eq!(rig.host.volumes().len(), 2);
 }

@@ -198,6 +198,12 @@ async fn find(
         && let Some((_, name)) = path.rsplit_once('/')
         && let Some(volume) = present(api.volume(pool, name).await)?
     {
+        // What libvirt says of a volume that it is still making. A disk would be made too small.
+        if virtual_size == 0 {
+            return Err(Error::transient(
+                "the image has just arrived with another run, which still makes its marker",
+            ));
+        }
         return Ok(Some(BaseImage {
             volume,
             path,
