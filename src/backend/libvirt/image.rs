@@ -8,7 +8,8 @@
 //! name follows from the image, the name of the volume below it is new with each download: so two runs of
 //! Terraform that download at once do not meet, whoever is first makes the marker, and a marker that
 //! libvirt made proves that the volume below it was there. The volume goes through libvirt as plain
-//! bytes, since libvirt would first write a header of its own into any other.
+//! bytes, since libvirt would first write a header of its own into any other. The size of the disk in it
+//! is part of the volume's name: libvirt reads sizes from files, and may read one that is being written.
 
 pub mod download;
 mod fetch;
@@ -180,6 +181,17 @@ fn present<T>(result: Result<T, libvirt::Error>) -> Result<Option<T>, Error> {
     }
 }
 
+/// A new name for the volume of an image whose disk has that size.
+fn base_name(marker: &str, virtual_size: u64) -> String {
+    format!("{marker}-{virtual_size}-{}", uuid::Uuid::new_v4().simple())
+}
+
+/// The size in such a name.
+fn size_in(marker: &str, name: &str) -> Option<u64> {
+    let (size, _) = name.strip_prefix(marker)?.strip_prefix('-')?.split_once('-')?;
+    size.parse().ok()
+}
+
 /// The whole image, where its marker and what that lies on are there. A marker alone is removed.
 async fn find(
     api: &dyn LibvirtApi,
@@ -187,23 +199,20 @@ async fn find(
     marker: &str,
     image: &Image,
 ) -> Result<Option<BaseImage>, Error> {
-    let Some(marker) = present(api.volume(pool, marker).await)? else {
+    let Some(volume) = present(api.volume(pool, marker).await)? else {
         return Ok(None);
     };
-    let Some(xml) = present(api.volume_xml(&marker).await)? else {
-        return Ok(None);
-    };
-    let seen = volume_xml::read(&xml).unwrap_or_default();
-    if let (Some(path), Some(virtual_size)) = (seen.backing_path, seen.capacity)
+    let mut below = lies_on(api, &volume).await?;
+    if below.is_none() {
+        // Another run may be making it just now, and libvirt have read half of it.
+        api.refresh(pool).await.map_err(super::classify::libvirt)?;
+        below = lies_on(api, &volume).await?;
+    }
+    if let Some(path) = below
         && let Some((_, name)) = path.rsplit_once('/')
+        && let Some(virtual_size) = size_in(marker, name)
         && let Some(volume) = present(api.volume(pool, name).await)?
     {
-        // What libvirt says of a volume that it is still making. A disk would be made too small.
-        if virtual_size == 0 {
-            return Err(Error::transient(
-                "the image has just arrived with another run, which still makes its marker",
-            ));
-        }
         return Ok(Some(BaseImage {
             volume,
             path,
@@ -211,8 +220,16 @@ async fn find(
             format: image.format,
         }));
     }
-    present(api.delete_volume(&marker).await)?;
+    present(api.delete_volume(&volume).await)?;
     Ok(None)
+}
+
+/// The path of what a volume lies on, as far as libvirt knows.
+async fn lies_on(api: &dyn LibvirtApi, volume: &Volume) -> Result<Option<String>, Error> {
+    let xml = present(api.volume_xml(volume).await)?;
+    Ok(xml
+        .and_then(|xml| volume_xml::read(&xml))
+        .and_then(|seen| seen.backing_path))
 }
 
 /// Removes what downloads left that were cut off. One that another run has under way is removed too: it
@@ -230,15 +247,10 @@ async fn sweep(api: &dyn LibvirtApi, pool: &Pool, marker: &str, base: &BaseImage
         return Ok(());
     }
     // Somebody may have removed the marker of an image that disks lie on.
-    let below: Vec<Option<String>> = join_all(others.iter().map(|volume| async {
-        let xml = present(api.volume_xml(volume).await)?;
-        Ok(xml
-            .and_then(|xml| volume_xml::read(&xml))
-            .and_then(|seen| seen.backing_path))
-    }))
-    .await
-    .into_iter()
-    .collect::<Result<_, Error>>()?;
+    let below: Vec<Option<String>> = join_all(others.iter().map(|volume| lies_on(api, volume)))
+        .await
+        .into_iter()
+        .collect::<Result<_, Error>>()?;
     for volume in left {
         let path = present(api.volume_path(&volume).await)?;
         if path.is_some() && below.contains(&path) {
@@ -284,5 +296,21 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
         assert!(all.iter().all(|name| name.starts_with(PREFIX)));
+    }
+
+    #[test]
+    fn the_size_of_a_disk_is_in_the_name_of_its_volume() {
+        let marker = marker_name(&image("https://a.example/i", None, ImageFormat::Raw));
+        let name = base_name(&marker, 25_165_824);
+        assert_eq!(size_in(&marker, &name), Some(25_165_824));
+        assert_ne!(name, base_name(&marker, 25_165_824));
+        for other in [
+            marker.as_str(),
+            "egress-image-1",
+            &format!("{marker}-x-1"),
+            &format!("{marker}-1"),
+        ] {
+            assert_eq!(size_in(&marker, other), None, "{other}");
+        }
     }
 }

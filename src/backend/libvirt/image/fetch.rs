@@ -15,7 +15,7 @@ use super::super::config::Image;
 use super::super::volume_xml::{self, Backing};
 use super::download::{Download, Patience};
 use super::spool::{Spooled, spool};
-use super::{BaseImage, Fresh, find, head};
+use super::{BaseImage, Fresh, base_name, find, head};
 use crate::contract::Error;
 use crate::transport::libvirt::types::{Pool, Volume};
 use crate::transport::libvirt::{self, Code, LibvirtApi};
@@ -58,7 +58,7 @@ pub(super) async fn fetch(
             pool.name, space.available
         )));
     }
-    let name = format!("{marker}-{}", uuid::Uuid::new_v4().simple());
+    let name = base_name(marker, virtual_size);
     let volume = api
         .create_volume(pool, &volume_xml::raw(&name, length), 0)
         .await
